@@ -1,0 +1,66 @@
+"""N slots, one tick: admit calls, step all of them by a frame, release them. It knows no files and no queue."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from personaplex.core.config import CODEBOOKS
+from personaplex.core.lm.model import LM
+from personaplex.core.sampling import Sampling
+from personaplex.core.session import Persona
+
+ROW_MULTIPLE = 4  # a CPU's matrix kernels round a row alike in any batch of a multiple of four rows, not in others
+
+Watch = Callable[[int, Tensor], None]
+
+
+class Engine:
+    """A fixed number of rows of which the first `slots` take calls.
+
+    `positions` is the longest call's prompt and live frames: the cache is no longer than that. What a slot computes
+    depends on its own call alone.
+    """
+
+    def __init__(self, lm: LM, slots: int, positions: int, sampling: Sampling) -> None:
+        rows = -(-slots // ROW_MULTIPLE) * ROW_MULTIPLE
+        self.slots = slots
+        self._lm = lm
+        self._sampling = sampling
+        self._state = lm.zeros(rows, positions)
+        self._active = [False] * rows
+        self._seed = torch.zeros(rows, dtype=torch.int64, device=lm.device)
+        self._frame = torch.zeros(rows, dtype=torch.int64, device=lm.device)
+        self._user = torch.zeros(rows, CODEBOOKS, dtype=torch.int64, device=lm.device)
+
+    @torch.inference_mode()
+    def admit(self, slot: int, persona: Persona, seed: int) -> None:
+        """Start a call in an idle slot."""
+        self._state.copy_row(slot, persona.state, 0)
+        self._seed[slot] = seed
+        self._frame[slot] = 0
+        self._active[slot] = True
+
+    def release(self, slot: int) -> None:
+        """End the call in a slot; the slot is idle until the next `admit`."""
+        self._active[slot] = False
+        with torch.inference_mode():
+            self._state.reset([slot])
+
+    @torch.inference_mode()
+    def step(self, user: Tensor, watch: Watch | None = None) -> Tensor:
+        """One frame of every admitted call: user codes int64 [slots, 8] -> tokens int64 [slots, 9] on the device.
+
+        Live frame u returns the agent's frame before it (text, then codebooks 0-7); for u = 0 that is the prompt's
+        last frame. Rows of idle slots mean nothing. `watch(stream, logits)` sees the logits drawn from.
+        """
+
+        def choose(logits: Tensor, stream: int) -> Tensor:
+            if watch is not None:
+                watch(stream, logits[: self.slots])
+            return self._sampling.choose(logits, stream, self._seed, self._frame)
+
+        self._user[: self.slots] = user
+        frames = self._lm.step(self._state, self._user, self._active, choose)
+        self._frame += 1
+        return frames[: self.slots]

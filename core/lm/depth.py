@@ -1,0 +1,68 @@
+"""The depth transformer: a frame's agent codes one after the other, every step with weights of its own."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from personaplex.core.config import CODEBOOKS, LMConfig
+from personaplex.core.nn.gating import gated_feedforward
+from personaplex.core.nn.norm import RMSNorm
+
+Choose = Callable[[Tensor, int], Tensor]
+
+
+class DepthLayer(nn.Module):
+    """A pre-norm layer whose projections have a leading step dimension K; its norms are shared by all steps."""
+
+    def __init__(self, dim: int, feedforward: int) -> None:
+        super().__init__()
+        self.norm1 = RMSNorm(dim)
+        self.norm2 = RMSNorm(dim)
+        self.in_proj = nn.Parameter(torch.empty(CODEBOOKS, 3 * dim, dim))
+        self.out_proj = nn.Parameter(torch.empty(CODEBOOKS, dim, dim))
+        self.linear_in = nn.Parameter(torch.empty(CODEBOOKS, 2 * feedforward, dim))
+        self.linear_out = nn.Parameter(torch.empty(CODEBOOKS, dim, feedforward))
+
+    def forward(self, x: Tensor, keys: Tensor, values: Tensor, step: int) -> Tensor:
+        """[B, 1, dim] -> [B, 1, dim], attending to the steps so far: `keys` and `values` are [B, H, K, head_dim]."""
+        packed = F.linear(self.norm1(x), self.in_proj[step]).unflatten(-1, (3, keys.shape[1], -1))
+        query, keys[:, :, step], values[:, :, step] = packed[:, 0].unbind(dim=1)
+        seen = F.scaled_dot_product_attention(query[:, :, None], keys[:, :, : step + 1], values[:, :, : step + 1])
+        x = x + F.linear(seen.transpose(1, 2).flatten(2), self.out_proj[step])
+        return x + gated_feedforward(self.norm2(x), self.linear_in[step], self.linear_out[step])
+
+
+class DepthTransformer(nn.Module):
+    """K = 8 steps over the layers; steps 8-15 of a longer checkpoint predict the user's codes, which are given."""
+
+    def __init__(self, config: LMConfig) -> None:
+        super().__init__()
+        depth = config.depth
+        self.heads = depth.num_heads
+        self.from_temporal = nn.Parameter(torch.empty(CODEBOOKS, depth.dim, config.dim))
+        self.text_emb = nn.Parameter(torch.empty(config.text_vocab + 1, depth.dim))
+        self.emb = nn.Parameter(torch.empty(CODEBOOKS - 1, config.audio_vocab + 1, depth.dim))
+        self.layers = nn.ModuleList(DepthLayer(depth.dim, depth.feedforward) for _ in range(depth.num_layers))
+        self.heads_out = nn.Parameter(torch.empty(CODEBOOKS, config.audio_vocab, depth.dim))
+
+    def forward(self, hidden: Tensor, text: Tensor, forced: Tensor, choose: Choose) -> Tensor:
+        """The agent's codes int64 [B, K] of one column.
+
+        `hidden` [B, dim] is the temporal output, `text` int64 [B] the column's text token. A code of `forced`
+        [B, K] that is not negative stands, and the next step is fed with it; the others come from
+        `choose(logits [B, audio_vocab], codebook)`.
+        """
+        context = F.linear(hidden, self.from_temporal.flatten(0, 1)).unflatten(-1, (CODEBOOKS, -1))
+        keys = hidden.new_empty(len(self.layers), len(hidden), self.heads, CODEBOOKS, context.shape[-1] // self.heads)
+        values = torch.empty_like(keys)
+        codes: list[Tensor] = []
+        for step in range(CODEBOOKS):
+            previous = F.embedding(codes[-1], self.emb[step - 1]) if codes else F.embedding(text, self.text_emb)
+            x = (context[:, step] + previous)[:, None]
+            for index, layer in enumerate(self.layers):
+                x = layer(x, keys[index], values[index], step)
+            chosen = choose(F.linear(x[:, 0], self.heads_out[step]), step)
+            codes.append(torch.where(forced[:, step] >= 0, forced[:, step], chosen))
+        return torch.stack(codes, dim=1)

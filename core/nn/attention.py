@@ -1,0 +1,85 @@
+"""Attention over a ring cache: one new position a row (`attend_step`), or a chunk of them (`attend_chunk`).
+
+Visible to query q is key j iff j <= q and j >= step * floor(q / step) + step - window: the reference writes `step`
+positions at once into its ring and mislabels the oldest slot once the ring is full, so window = context - 1.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from personaplex.core.nn.cache import KVCache
+
+READ_BLOCK = 128
+
+
+def attend_step(
+    query: Tensor, key: Tensor, value: Tensor, cache: KVCache, layer: int, active: Sequence[bool]
+) -> Tensor:
+    """Write one position into every row's ring and attend from it: [B, H, 1, D] -> [B, H, 1, D].
+
+    The ring is as long as the window, so all of a full ring is visible. The write of a row that is not active lands
+    where its next active one does; its output is finite and nothing reads it.
+    """
+    keys, values = cache.keys[layer], cache.values[layer]
+    rows = torch.arange(query.shape[0], device=query.device)
+    slot = cache.length % cache.slots
+    keys[rows, :, slot] = key[:, :, 0]
+    values[rows, :, slot] = value[:, :, 0]
+    if query.device.type == "cpu":
+        return _attend_rows(query, keys, values, cache, active)
+    return _attend_masked(query, keys, values, cache)
+
+
+def _attend_rows(query: Tensor, keys: Tensor, values: Tensor, cache: KVCache, active: Sequence[bool]) -> Tensor:
+    """Row by row, each over its own keys alone: the shape a row sees, and so its rounding, depends on that row only."""
+    out = torch.zeros_like(query)
+    for row, on in enumerate(active):
+        if on:
+            used = min(cache.filled[row] + 1, cache.slots)
+            one = slice(row, row + 1)
+            out[one] = scaled_dot_product_attention(query[one], keys[one, :, :used], values[one, :, :used])
+    return out
+
+
+def _attend_masked(query: Tensor, keys: Tensor, values: Tensor, cache: KVCache) -> Tensor:
+    """All rows at once over as many whole blocks of the ring as the longest row needs, the rest masked."""
+    longest = min(max(cache.filled) + 1, cache.slots)
+    read = min(-(-longest // READ_BLOCK) * READ_BLOCK, cache.slots)
+    visible = torch.arange(read, device=query.device) <= cache.length[:, None]
+    return scaled_dot_product_attention(query, keys[:, :, :read], values[:, :, :read], visible[:, None, None])
+
+
+def chunk_mask(cache: KVCache, chunk: int, window: int, step: int) -> Tensor:
+    """bool [B, 1, chunk, S + chunk]: what each new position sees of the ring and of the chunk itself."""
+    device = cache.length.device
+    start = cache.length[:, None]
+    last = start - 1
+    ring = last - (last - torch.arange(cache.slots, device=device)) % cache.slots
+    new = start + torch.arange(chunk, device=device)
+    positions = torch.cat([ring, new], dim=1)[:, None, :]
+    query = new[:, :, None]
+    oldest = query // step * step + step - window
+    return ((positions >= 0) & (positions >= oldest) & (positions <= query))[:, None]
+
+
+def attend_chunk(
+    query: Tensor, key: Tensor, value: Tensor, cache: KVCache, layer: int, mask: Tensor, active: Sequence[bool]
+) -> Tensor:
+    """Attend from a chunk of T new positions and write them into the active rows: [B, H, T, D] -> [B, H, T, D].
+
+    `mask` is `chunk_mask` of the cache before the chunk; the caller advances the cache after the last layer.
+    """
+    keys, values = cache.keys[layer], cache.values[layer]
+    seen = (torch.cat([keys, key], dim=2), torch.cat([values, value], dim=2))
+    out = scaled_dot_product_attention(query, *seen, mask)
+    kept = min(key.shape[2], cache.slots)
+    for row, on in enumerate(active):
+        if on:
+            first = cache.filled[row] + key.shape[2] - kept
+            slot = torch.arange(first, first + kept, device=key.device) % cache.slots
+            keys[row, :, slot] = key[row, :, -kept:]
+            values[row, :, slot] = value[row, :, -kept:]
+    return out

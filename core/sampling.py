@@ -1,0 +1,45 @@
+"""Logits -> token: temperature, top-k and an exponential race, or greedy."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from personaplex.core.errors import UsageError
+from personaplex.core.noise import exponential
+
+TEXT_STREAM = 0
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are drawn. A temperature of 0 is greedy for its streams; a top-k of 0 keeps every token."""
+
+    temp_text: float = 0.7
+    top_k_text: int = 25
+    temp_audio: float = 0.8
+    top_k_audio: int = 250
+    greedy: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value in (("--temp-text", self.temp_text), ("--temp-audio", self.temp_audio)):
+            if not 0 <= value < float("inf"):
+                raise UsageError(f"{name} is {value}", "give a temperature of 0 (greedy) or more")
+        for name, top_k in (("--topk-text", self.top_k_text), ("--topk-audio", self.top_k_audio)):
+            if top_k < 0:
+                raise UsageError(f"{name} is {top_k}", "give 0 (all tokens) or more")
+
+    def choose(self, logits: Tensor, stream: int, seed: Tensor, frame: Tensor) -> Tensor:
+        """Tokens int64 [B] from logits [B, vocabulary] of stream 0 (text) or 1-8 (the agent's codebooks).
+
+        `seed` and `frame` (the live frame), int64 [B], alone decide a row's noise.
+        """
+        text = stream == TEXT_STREAM
+        temperature = self.temp_text if text else self.temp_audio
+        top_k = self.top_k_text if text else self.top_k_audio
+        if self.greedy or temperature == 0:
+            return logits.float().argmax(dim=-1)
+        probabilities = torch.softmax(logits.float() / temperature, dim=-1)
+        kept, tokens = probabilities.topk(min(top_k, logits.shape[-1]) or logits.shape[-1], dim=-1)
+        winner = (kept / exponential(seed, frame, stream, tokens)).argmax(dim=-1, keepdim=True)
+        return tokens.gather(-1, winner)[:, 0]
