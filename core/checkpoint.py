@@ -1,6 +1,5 @@
 """Checkpoint files as one table of tensors, read one at a time: `.safetensors`, shards with an index, or `.pt`."""
 
-import json
 import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from personaplex.core.errors import ModelError
+from personaplex.core.shards import shard_names
 
 DAMAGED = "the file is damaged or cut short: fetch it again"
 
@@ -42,22 +42,17 @@ def open_checkpoint(path: Path) -> Checkpoint:
 
 def shard_paths(index: Path) -> list[Path]:
     """The files that an index of shards names, sorted; each lies beside it."""
-    try:
-        names = sorted(set(json.loads(index.read_bytes())["weight_map"].values()))
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise ModelError(f"{index}: not an index of shards ({error})", DAMAGED) from error
-    for name in names:
-        if not isinstance(name, str) or Path(name).name != name:
-            raise ModelError(f"{index}: the shard name {name!r} leads out of its folder", "don't use this checkpoint")
-        if not (index.parent / name).is_file():
-            raise ModelError(f"{index}: the shard {name} is missing", "put all shards beside the index")
-    return [index.parent / name for name in names]
+    paths = [index.parent / name for name in shard_names(index)]
+    for path in paths:
+        if not path.is_file():
+            raise ModelError(f"{index}: the shard {path.name} is missing", "put all shards beside the index")
+    return paths
 
 
 def _open_safetensors(path: Path) -> Checkpoint:
     try:
         file = safe_open(path, framework="pt")
-        return {name: _lazy(path, file, name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+        return {name: _lazy(path, file, name) for name in file.keys()}  # type: ignore[no-untyped-call]  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise ModelError(f"{path}: not a whole safetensors file ({error})", DAMAGED) from error
 

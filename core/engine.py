@@ -25,6 +25,7 @@ class Engine:
     def __init__(self, lm: LM, slots: int, positions: int, sampling: Sampling) -> None:
         rows = -(-slots // ROW_MULTIPLE) * ROW_MULTIPLE
         self.slots = slots
+        self.positions = positions
         self._lm = lm
         self._sampling = sampling
         self._state = lm.zeros(rows, positions)
@@ -34,8 +35,10 @@ class Engine:
         self._user = torch.zeros(rows, CODEBOOKS, dtype=torch.int64, device=lm.device)
 
     @torch.inference_mode()
-    def admit(self, slot: int, persona: Persona, seed: int) -> None:
-        """Start a call in an idle slot."""
+    def admit(self, slot: int, persona: Persona, seed: int, calls: int) -> None:
+        """Start a call of `calls` live calls in an idle slot; a ValueError if it is longer than `positions`."""
+        if persona.steps + calls > self.positions:
+            raise ValueError(f"{persona.steps} + {calls} calls in an engine for {self.positions}")
         self._state.copy_row(slot, persona.state, 0)
         self._seed[slot] = seed
         self._frame[slot] = 0

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from personaplex.core.config import FRAME_SAMPLES, MimiConfig
 from personaplex.core.mimi.quantizer import SplitQuantizer
@@ -14,6 +15,7 @@ from personaplex.core.nn.cache import KVCache
 from personaplex.core.nn.conv import CausalConv1d, CausalConvTranspose1d
 
 CHUNK_FRAMES = 64
+FRAME_MULTIPLE = 4
 
 
 @dataclass
@@ -98,13 +100,20 @@ class Mimi(nn.Module):
         It is cut into chunks at fixed places, so the codes depend on the recording alone.
         """
         frames = -(-len(samples) // FRAME_SAMPLES)
-        padded = torch.nn.functional.pad(samples, (0, frames * FRAME_SAMPLES - len(samples)))
+        padded = F.pad(samples, (0, _round_up(frames) * FRAME_SAMPLES - len(samples)))
         state = self.encoder_zeros()
         chunks = padded[None, None].to(self.device).split(CHUNK_FRAMES * FRAME_SAMPLES, dim=-1)
-        return torch.cat([self.encode(chunk, state) for chunk in chunks], dim=-1)[0].T.contiguous()
+        return torch.cat([self.encode(chunk, state) for chunk in chunks], dim=-1)[0, :, :frames].T.contiguous()
 
     def decode_call(self, codes: Tensor) -> Tensor:
         """A whole call's codes int64 [F, K] -> samples float32 [F * 1920], on the host."""
+        frames = len(codes)
+        padded = F.pad(codes.T[None].to(self.device), (0, _round_up(frames) - frames))
         state = self.decoder_zeros()
-        chunks = codes.T[None].to(self.device).split(CHUNK_FRAMES, dim=-1)
-        return torch.cat([self.decode(chunk, state).cpu() for chunk in chunks], dim=-1)[0, 0]
+        samples = torch.cat([self.decode(chunk, state).cpu() for chunk in padded.split(CHUNK_FRAMES, dim=-1)], dim=-1)
+        return samples[0, 0, : frames * FRAME_SAMPLES]
+
+
+def _round_up(frames: int) -> int:
+    """Frames with padding behind: matrix kernels round alike for any number of threads at multiples of four rows."""
+    return -(-frames // FRAME_MULTIPLE) * FRAME_MULTIPLE

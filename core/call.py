@@ -1,0 +1,75 @@
+"""The two ends of a call, off the engine's path: recording -> user codes before it, tokens -> samples after it."""
+
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from personaplex.core import audio
+from personaplex.core.config import FRAME_RATE, FRAME_SAMPLES, ModelConfig
+from personaplex.core.job import Job, Response
+from personaplex.core.mimi.codec import Mimi
+from personaplex.core.session import silence
+
+Align = Literal["reference", "model"]
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A call ready for a slot: user codes int64 [calls, 8], one row a live call."""
+
+    job: Job
+    codes: Tensor
+    samples: int
+    info: audio.AudioInfo
+    warnings: tuple[str, ...]
+    seconds: dict[str, float]
+
+
+def live_calls(frames: int, align: Align) -> int:
+    """Live calls for `frames` frames of input; aligned to the model, one more hears the agent's last frame."""
+    return frames + (align == "model")
+
+
+def prepare(job: Job, mimi: Mimi, config: ModelConfig, align: Align) -> Prepared:
+    """Read and encode a call's input; raises InputError."""
+    start = time.perf_counter()
+    recording = audio.read(job.input, channel=job.channel, offset=job.offset, duration=job.duration)
+    read = time.perf_counter()
+    codes = mimi.encode_call(torch.from_numpy(recording.samples)).cpu()
+    if align == "model":
+        codes = torch.cat([codes, silence(config)[None]])
+    seconds = {"read": read - start, "encode": time.perf_counter() - read}
+    warnings = (*recording.warnings, *_context_warnings(job, len(codes), config))
+    return Prepared(job, codes, len(recording.samples), recording.info, warnings, seconds)
+
+
+def _context_warnings(job: Job, calls: int, config: ModelConfig) -> tuple[str, ...]:
+    """Live call u reads position P - 1 + u and sees `window` of them, so from u = window + 1 - P the first is gone."""
+    free = config.lm.window + 1 - job.prompt.steps
+    if calls <= free:
+        return ()
+    second = max(0, free) / FRAME_RATE
+    return (f"longer than the context: the persona starts to be forgotten at {second:.2f} s",)
+
+
+def finish(prepared: Prepared, frames: Tensor, mimi: Mimi, align: Align, seconds: dict[str, float]) -> Response:
+    """Decode a call's returned frames int64 [calls, 9] and trim the samples to the input's length."""
+    start = time.perf_counter()
+    samples = mimi.decode_call(frames[:, 1:]).numpy()
+    if align == "model":
+        frames, samples = frames[1:], samples[FRAME_SAMPLES:]
+    tokens = frames.cpu().numpy().astype(np.int32)
+    spent = prepared.seconds | seconds | {"decode": time.perf_counter() - start}
+    return Response(
+        job=prepared.job,
+        tokens=tokens,
+        user_codes=prepared.codes[: len(tokens)].numpy().astype(np.int32),
+        samples=np.ascontiguousarray(samples[: prepared.samples]),
+        info=prepared.info,
+        warnings=prepared.warnings,
+        seconds=spent,
+    )

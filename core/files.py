@@ -1,0 +1,60 @@
+"""Writing files so that a kill at any moment leaves no half one: a temporary name first, then a rename."""
+
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from personaplex.core.errors import InputError
+
+_MENDS = {
+    errno.ENOSPC: "free some space, or write to another disk",
+    errno.EDQUOT: "free some of your quota, or write to another disk",
+    errno.ENOENT: "create the folder first",
+    errno.ENOTDIR: "check the path: a part of it is a file",
+    errno.EACCES: "choose a folder that this user may write to",
+    errno.EPERM: "choose a folder that this user may write to",
+    errno.EROFS: "choose a folder on a disk that can be written to",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path`, hidden and with its suffix, to write to; on success it takes `path`'s place.
+
+    On any exception it is removed and `path` stays as it was. An `OSError` becomes an `InputError` naming `path`;
+    so does a `path` that is no file, such as a folder or a device.
+    """
+    part = path.parent / f".{path.stem}.{os.getpid()}.{secrets.token_hex(4)}.part{path.suffix}"
+    try:
+        with _writing(path):
+            if path.exists() and not path.is_file():
+                raise InputError(f"{path}: cannot write: it is a folder or a device", "name a file")
+            yield part
+            with part.open("rb+") as file:
+                os.fsync(file.fileno())
+            part.replace(path)
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` to `path` as UTF-8, whole or not at all, making its folder; an `InputError` if that fails."""
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as part:
+        part.write_text(text, encoding="utf-8", newline="\n")
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Turn the system's errors into `InputError`."""
+    try:
+        yield
+    except OSError as error:
+        mend = _MENDS.get(error.errno or 0, "write to another place")
+        raise InputError(f"{path}: cannot write: {error.strerror or error}", mend) from error

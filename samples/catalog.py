@@ -1,0 +1,30 @@
+"""Where the samples lie: the callers' recordings, their manifest and the models that come with the package."""
+
+from pathlib import Path
+
+from personaplex.core.errors import ModelError
+
+_FOLDER = Path(__file__).parent
+
+
+def manifest_path() -> Path:
+    """The JSONL manifest of all sample calls; paths in it are relative to its folder."""
+    return _FOLDER / "manifest.jsonl"
+
+
+def call_paths() -> list[Path]:
+    """The callers' recordings, sorted."""
+    return sorted((_FOLDER / "calls").iterdir())
+
+
+def model_names() -> list[str]:
+    """Names of the models that come with the package, sorted."""
+    return sorted(path.name for path in (_FOLDER / "models").iterdir() if path.is_dir())
+
+
+def model_folder(name: str) -> Path:
+    """The folder of the packaged model `name`; a `ModelError` lists the known ones."""
+    known = model_names()
+    if name not in known:
+        raise ModelError(f'no packaged model is called "{name}"', f"packaged models: {', '.join(known)}")
+    return _FOLDER / "models" / name

@@ -1,0 +1,72 @@
+"""The voices by name: those published with PersonaPlex-7B, and where a voice asked for is found."""
+
+import difflib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from personaplex.core.errors import VoiceError
+
+SUFFIXES = (".pt", ".safetensors", ".wav", ".flac", ".ogg", ".mp3")
+
+
+@dataclass(frozen=True)
+class CatalogueVoice:
+    """One of the published voices: a natural, conversational one, or one of the more varied set."""
+
+    name: str
+    sex: Literal["female", "male"]
+    kind: Literal["natural", "varied"]
+
+
+CATALOGUE: tuple[CatalogueVoice, ...] = (
+    *(CatalogueVoice(f"NATF{n}", "female", "natural") for n in range(4)),
+    *(CatalogueVoice(f"NATM{n}", "male", "natural") for n in range(4)),
+    *(CatalogueVoice(f"VARF{n}", "female", "varied") for n in range(5)),
+    *(CatalogueVoice(f"VARM{n}", "male", "varied") for n in range(5)),
+)
+_NAMES = tuple(voice.name for voice in CATALOGUE)
+
+
+def find(name: str, folder: Path | None, archive: Callable[[], Path]) -> Path:
+    """The file of the voice `name`: a path, a name in `folder` or, with or without `.pt`, one of the catalogue.
+
+    `archive` gives the folder with the published voices in it, at any depth. It may have to download them, so it is
+    called only for a name of the catalogue that is found nowhere else. Raises `VoiceError`, with the names that come
+    close, for a voice that is nowhere.
+    """
+    if os.path.isfile(name):
+        return Path(name)
+    for suffix in ("", *SUFFIXES) if folder else ():
+        path = f"{folder}/{name}{suffix}"
+        if os.path.isfile(path):
+            return Path(path)
+    published = name.removesuffix(".pt")
+    if published not in _NAMES:
+        raise _unknown(name, folder)
+    unpacked = archive()
+    paths = sorted(unpacked.rglob(f"{published}.pt"))
+    if not paths:
+        raise VoiceError(f"voice {name!r}: the model's archive of voices, unpacked in {unpacked}, lacks it")
+    return paths[0]
+
+
+def _unknown(name: str, folder: Path | None) -> VoiceError:
+    looked = "no file of that name"
+    known = list(_NAMES)
+    if folder:
+        looked += f", not in the folder {folder}"
+        if folder.is_dir():
+            known += [path.stem for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES]
+    by_lower = {other.lower(): other for other in known}
+    wanted = name.lower()
+    for suffix in SUFFIXES:
+        wanted = wanted.removesuffix(suffix)
+    close = [by_lower[match] for match in difflib.get_close_matches(wanted, by_lower)]
+    mend = f"did you mean {' or '.join(close)}? " if close else ""
+    return VoiceError(
+        f"voice {name!r} is unknown: {looked}, not in the catalogue",
+        f"{mend}`personaplex voices list` shows the catalogue",
+    )
