@@ -91,6 +91,13 @@ def probe(path: Path) -> Header:
         return _header(file)
 
 
+def planned_frames(path: Path, *, offset: float = 0.0, duration: float | None = None) -> int:
+    """The model's frames that `read` will give at 24 kHz, by the header: fewer come only of a file cut short."""
+    header = probe(path)
+    _, count = _part_bounds(path, header, offset, duration)
+    return frame_count(round(count * SAMPLE_RATE / header.sample_rate))
+
+
 def read(
     path: Path, *, channel: str = "mix", rate: int = SAMPLE_RATE, offset: float = 0.0, duration: float | None = None
 ) -> Recording:

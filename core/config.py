@@ -5,9 +5,10 @@ The published checkpoint's own config.json says nothing about shapes, so its arc
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -129,20 +130,27 @@ def _problems(config: ModelConfig) -> Iterator[str]:
     lm, mimi = config.lm, config.mimi
     if config.model_type != "personaplex":
         yield f'model_type is "{config.model_type}", not "personaplex"'
+    for name, size in _sizes(asdict(config)):
+        if size < 1:
+            yield f"{name} is {size}, not 1 or more"
+    if lm.text_vocab <= PAD:
+        yield f"lm.text_vocab is {lm.text_vocab}, too small to hold the padding token {PAD}"
+    if mimi.filters < 2:
+        yield f"mimi.filters is {mimi.filters}, too few to be halved"
     if lm.streams != STREAMS or tuple(lm.delays) != DELAYS:
         yield f"streams and delays must be {STREAMS} and {list(DELAYS)}"
     if lm.depth.codebooks not in (CODEBOOKS, 2 * CODEBOOKS):
         yield f"lm.depth.codebooks is {lm.depth.codebooks}, not {CODEBOOKS} or {2 * CODEBOOKS}"
     if mimi.codebooks != CODEBOOKS or mimi.codebook_size != lm.audio_vocab:
         yield f"mimi must use {CODEBOOKS} codebooks of lm.audio_vocab ({lm.audio_vocab}) entries"
-    if 2 * math.prod(mimi.ratios) != FRAME_SAMPLES:
-        yield f"twice the product of mimi.ratios must be a frame's {FRAME_SAMPLES} samples"
+    if 2 * math.prod(mimi.ratios) != FRAME_SAMPLES or min(mimi.ratios) < 1:
+        yield f"mimi.ratios must be positive, and twice their product a frame's {FRAME_SAMPLES} samples"
     for name, dim, heads in (
         ("lm", lm.dim, lm.num_heads),
         ("lm.depth", lm.depth.dim, lm.depth.num_heads),
         ("mimi", mimi.dim, mimi.transformer.num_heads),
     ):
-        if heads < 1 or dim % (2 * heads):
+        if dim % (2 * heads):
             yield f"{name}: {heads} heads do not divide a dim of {dim} into even parts"
     if lm.context < 3 or mimi.transformer.context < 4 or mimi.transformer.context > 10_000:
         yield "a context is out of range"
@@ -152,6 +160,15 @@ def _problems(config: ModelConfig) -> Iterator[str]:
             yield f"{name} must be {CODEBOOKS} codes below {lm.audio_vocab}"
     if any(Path(name).name != name for name in asdict(config.files).values()):
         yield "files must be plain names inside the model directory"
+
+
+def _sizes(fields: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, int]]:
+    """Every whole number among the fields, by its dotted name."""
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            yield from _sizes(value, f"{above}{name}.")
+        elif isinstance(value, int):
+            yield above + name, value
 
 
 def read_config(path: Path) -> ModelConfig:

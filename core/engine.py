@@ -5,34 +5,29 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from personaplex.core.config import CODEBOOKS
 from personaplex.core.lm.model import LM
 from personaplex.core.sampling import Sampling
 from personaplex.core.session import Persona
-
-ROW_MULTIPLE = 4  # a CPU's matrix kernels round a row alike in any batch of a multiple of four rows, not in others
 
 Watch = Callable[[int, Tensor], None]
 
 
 class Engine:
-    """A fixed number of rows of which the first `slots` take calls.
+    """A fixed number of slots, each of which takes one call at a time.
 
     `positions` is the longest call's prompt and live frames: the cache is no longer than that. What a slot computes
     depends on its own call alone.
     """
 
     def __init__(self, lm: LM, slots: int, positions: int, sampling: Sampling) -> None:
-        rows = -(-slots // ROW_MULTIPLE) * ROW_MULTIPLE
         self.slots = slots
         self.positions = positions
         self._lm = lm
         self._sampling = sampling
-        self._state = lm.zeros(rows, positions)
-        self._active = [False] * rows
-        self._seed = torch.zeros(rows, dtype=torch.int64, device=lm.device)
-        self._frame = torch.zeros(rows, dtype=torch.int64, device=lm.device)
-        self._user = torch.zeros(rows, CODEBOOKS, dtype=torch.int64, device=lm.device)
+        self._state = lm.zeros(slots, positions)
+        self._active = [False] * slots
+        self._seed = torch.zeros(slots, dtype=torch.int64, device=lm.device)
+        self._frame = torch.zeros(slots, dtype=torch.int64, device=lm.device)
 
     @torch.inference_mode()
     def admit(self, slot: int, persona: Persona, seed: int, calls: int) -> None:
@@ -60,10 +55,9 @@ class Engine:
 
         def choose(logits: Tensor, stream: int) -> Tensor:
             if watch is not None:
-                watch(stream, logits[: self.slots])
+                watch(stream, logits)
             return self._sampling.choose(logits, stream, self._seed, self._frame)
 
-        self._user[: self.slots] = user
-        frames = self._lm.step(self._state, self._user, self._active, choose)
+        frames = self._lm.step(self._state, user.to(self._lm.device), self._active, choose)
         self._frame += 1
-        return frames[: self.slots]
+        return frames

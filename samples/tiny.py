@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from personaplex.core.config import (
+    PAD,
     PERSONAPLEX_7B,
     DepthConfig,
     FilesConfig,
@@ -29,6 +30,9 @@ from personaplex.samples.catalog import model_folder
 NAME = "tiny"
 SEED = 20_261_201
 LOUDNESS = 0.1  # of the last convolution, so that the noise stays well inside full scale
+
+PAD_GAIN = 6
+BYTES = slice(4, 260)  # the tokenizer's byte pieces
 
 CONFIG = ModelConfig(
     model_type="personaplex",
@@ -81,7 +85,11 @@ def _values(name: str, shape: tuple[int, ...]) -> Tensor:
     key = hashlib.sha256(f"{SEED}:{name}".encode()).digest()[:16]
     words = np.random.Philox(key=np.frombuffer(key, dtype="<u8")).random_raw(math.prod(shape))
     uniform = ((words >> np.uint64(40)).astype(np.float64) * 2.0**-23 - 1.0).astype(np.float32)
-    return torch.from_numpy(_scaled(name, shape, uniform)).reshape(shape)
+    values = torch.from_numpy(_scaled(name, shape, uniform)).reshape(shape)
+    if name == "text_linear":  # pauses between words, and no half characters
+        values[PAD] *= PAD_GAIN
+        values[BYTES] = 0
+    return values
 
 
 def _scaled(name: str, shape: tuple[int, ...], uniform: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

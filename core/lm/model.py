@@ -12,6 +12,7 @@ from personaplex.core.lm.state import FREE, LMState
 from personaplex.core.lm.temporal import TemporalTransformer
 
 PREFILL_CHUNK = 256
+ROW_MULTIPLE = 4  # a CPU's matrix kernels round a row alike in any batch of a multiple of four rows, not in others
 
 
 class LM(nn.Module):
@@ -70,9 +71,19 @@ class LM(nn.Module):
         `user` int64 [B, 8] are the user's codes of frame c. `choose(logits [B, vocabulary], stream)` draws the tokens
         [B] of a stream: 0 is text, 1-8 are the agent's codebooks.
         """
-        hidden = self.temporal.step(self.embed(state.column)[:, None], state.cache, active)[:, 0]
-        text = choose(F.linear(hidden, self.text_linear), 0)
-        agent = self.depth(hidden, text, state.held[:, AGENT], lambda logits, step: choose(logits, 1 + step))
+        rows = len(state.column)
+        padding = -rows % ROW_MULTIPLE if self.device.type == "cpu" else 0
+
+        def pad(tokens: Tensor) -> Tensor:
+            return F.pad(tokens, (0, 0) * (tokens.ndim - 1) + (0, padding))
+
+        def draw(logits: Tensor, stream: int) -> Tensor:
+            return pad(choose(logits[:rows], stream))
+
+        hidden = self.temporal.step(self.embed(pad(state.column))[:, None], state.cache, active)[:, 0]
+        text = draw(F.linear(hidden, self.text_linear), 0)
+        agent = self.depth(hidden, text, pad(state.held[:, AGENT]), lambda logits, step: draw(logits, 1 + step))
+        text, agent = text[:rows], agent[:rows]
         # Codebook 0 is not delayed; the user's others wait in `held` for one column.
         column = torch.cat([text[:, None], agent, user[:, :1], state.held[:, USER][:, 1:]], dim=1)
         frame = torch.cat([state.column[:, :2], agent[:, 1:]], dim=1)

@@ -57,8 +57,9 @@ class TemporalTransformer(nn.Module):
         )
 
     def step(self, x: Tensor, cache: KVCache, active: Sequence[bool]) -> Tensor:
-        """One position of every active row: [B, 1, dim] -> normed [B, 1, dim]."""
-        rotation = Rotation.at(cache.length[:, None], self.config.head_dim)
+        """One position of every active row: [R, 1, dim] -> normed [R, 1, dim]; rows beyond the cache's are padding."""
+        positions = F.pad(cache.length, (0, len(x) - cache.rows))
+        rotation = Rotation.at(positions[:, None], self.config.head_dim)
         for index, layer in enumerate(self.layers):
 
             def attend(query: Tensor, key: Tensor, value: Tensor, index: int = index) -> Tensor:

@@ -18,38 +18,45 @@ READ_BLOCK = 128
 def attend_step(
     query: Tensor, key: Tensor, value: Tensor, cache: KVCache, layer: int, active: Sequence[bool]
 ) -> Tensor:
-    """Write one position into every row's ring and attend from it: [B, H, 1, D] -> [B, H, 1, D].
+    """Write one position into every row's ring and attend from it: [R, H, 1, D] -> [R, H, 1, D].
 
-    The ring is as long as the window, so all of a full ring is visible. The write of a row that is not active lands
-    where its next active one does; its output is finite and nothing reads it.
+    The cache may have fewer rows than R: those behind are padding and come out as zeros. The ring is as long as the
+    window, so all of a full ring is visible. The write of a row that is not active lands where its next active one
+    does; its output is finite and nothing reads it.
     """
     keys, values = cache.keys[layer], cache.values[layer]
-    rows = torch.arange(query.shape[0], device=query.device)
+    rows = torch.arange(cache.rows, device=query.device)
     slot = cache.length % cache.slots
-    keys[rows, :, slot] = key[:, :, 0]
-    values[rows, :, slot] = value[:, :, 0]
-    if query.device.type == "cpu":
-        return _attend_rows(query, keys, values, cache, active)
-    return _attend_masked(query, keys, values, cache)
-
-
-def _attend_rows(query: Tensor, keys: Tensor, values: Tensor, cache: KVCache, active: Sequence[bool]) -> Tensor:
-    """Row by row, each over its own keys alone: the shape a row sees, and so its rounding, depends on that row only."""
+    keys[rows, :, slot] = key[: cache.rows, :, 0]
+    values[rows, :, slot] = value[: cache.rows, :, 0]
     out = torch.zeros_like(query)
+    attend = _attend_rows if query.device.type == "cpu" else _attend_masked
+    attend(query, keys, values, cache, active, out)
+    return out
+
+
+def _attend_rows(
+    query: Tensor, keys: Tensor, values: Tensor, cache: KVCache, active: Sequence[bool], out: Tensor
+) -> None:
+    """Row by row, each over its own keys alone: the shape a row sees, and so its rounding, depends on that row only."""
     for row, on in enumerate(active):
         if on:
             used = min(cache.filled[row] + 1, cache.slots)
             one = slice(row, row + 1)
             out[one] = scaled_dot_product_attention(query[one], keys[one, :, :used], values[one, :, :used])
-    return out
 
 
-def _attend_masked(query: Tensor, keys: Tensor, values: Tensor, cache: KVCache) -> Tensor:
+def _attend_masked(
+    query: Tensor, keys: Tensor, values: Tensor, cache: KVCache, _active: Sequence[bool], out: Tensor
+) -> None:
     """All rows at once over as many whole blocks of the ring as the longest row needs, the rest masked."""
     longest = min(max(cache.filled) + 1, cache.slots)
     read = min(-(-longest // READ_BLOCK) * READ_BLOCK, cache.slots)
     visible = torch.arange(read, device=query.device) <= cache.length[:, None]
-    return scaled_dot_product_attention(query, keys[:, :, :read], values[:, :, :read], visible[:, None, None])
+    rows = slice(0, cache.rows)
+    out[rows] = scaled_dot_product_attention(
+        query[rows], keys[:, :, :read], values[:, :, :read], visible[:, None, None]
+    )
 
 
 def chunk_mask(cache: KVCache, chunk: int, window: int, step: int) -> Tensor:

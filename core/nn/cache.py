@@ -30,6 +30,11 @@ class KVCache:
         return cls(keys, torch.zeros_like(keys), length, [0] * rows)
 
     @property
+    def rows(self) -> int:
+        """B, the number of rows."""
+        return self.keys.shape[1]
+
+    @property
     def slots(self) -> int:
         """S, the ring's size."""
         return self.keys.shape[3]

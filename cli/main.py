@@ -1,0 +1,85 @@
+"""The `personaplex` command: its subcommands, and how their errors end."""
+
+import os
+import signal
+import sys
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+
+from personaplex.cli import models, offline, voices
+from personaplex.cli.console import is_debug, show_error
+from personaplex.core.errors import PersonaplexError
+
+ENVIRONMENT_PREFIX = "PERSONAPLEX"
+
+# typer carries click inside; of click's usage error it shows only the subclass.
+_UsageError: Any = typer.BadParameter.__mro__[1]
+
+app = typer.Typer(
+    name="personaplex",
+    help="Run PersonaPlex-7B offline: callers' WAVs in, the agent's WAVs and timestamped transcripts out.",
+    epilog=(
+        "Begin with: personaplex offline --help. Every option can also be set as PERSONAPLEX_OPTION in the environment."
+    ),
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command(epilog=offline.EXAMPLE)(offline.offline)
+app.add_typer(voices.app, name="voices")
+app.add_typer(models.app, name="models")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"personaplex {version('personaplex')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Run PersonaPlex-7B offline: callers' WAVs in, the agent's WAVs and timestamped transcripts out."""
+
+
+def command() -> Any:
+    """The command with an environment variable PERSONAPLEX_<OPTION> behind every option."""
+    built = typer.main.get_command(app)
+    _add_variables(built)
+    return built
+
+
+def _add_variables(built: Any) -> None:
+    for option in built.params:
+        if option.param_type_name == "option" and not option.is_eager:
+            option.envvar = f"{ENVIRONMENT_PREFIX}_{option.name.upper()}"
+            option.show_envvar = False
+    for child in getattr(built, "commands", {}).values():
+        _add_variables(child)
+
+
+def run() -> None:
+    """Entry point: exit codes 0, 1 (items failed), 2 (usage), 3 (model or environment), 130 (interrupted)."""
+    try:
+        code = command()(standalone_mode=False)
+    except PersonaplexError as error:
+        if is_debug():
+            raise
+        show_error(error)
+        code = error.exit_code
+    except _UsageError as error:
+        if error.format_message():  # empty after a command without arguments, which has shown its help
+            typer.echo(f"error: {error.format_message()}", err=True)
+            typer.echo(f"  see `{error.ctx.command_path if error.ctx else 'personaplex'} --help`", err=True)
+        code = error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        typer.echo("interrupted", err=True)
+        code = 128 + signal.SIGINT
+    except BrokenPipeError:  # the reader of our results has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 128 + signal.SIGPIPE
+    sys.exit(code if isinstance(code, int) else 0)

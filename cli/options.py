@@ -1,0 +1,140 @@
+"""Options that several commands share, and the TOML file behind them."""
+
+import tomllib
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from personaplex.cli.console import LogLevel
+from personaplex.core.errors import UsageError
+
+INPUT, PERSONA, SAMPLING, OUTPUT, MODEL, GENERAL = "Input", "Persona", "Sampling", "Output", "Model", "General"
+
+
+class Dtype(StrEnum):
+    """The type of the language model's weights and activations."""
+
+    auto = "auto"
+    bfloat16 = "bfloat16"
+    float16 = "float16"
+    float32 = "float32"
+
+
+class AlignOption(StrEnum):
+    """Which frame of the agent stands at the output's start."""
+
+    reference = "reference"
+    model = "model"
+
+
+class LongAudio(StrEnum):
+    """What to do with a call that is longer than the context."""
+
+    warn = "warn"
+    error = "error"
+
+
+def _read_config(ctx: typer.Context, path: Path | None) -> Path | None:
+    """Make the file's settings the command's defaults: top-level keys, then those of the table [command]."""
+    if path is None:
+        return None
+    try:
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"--config {path}: {error.strerror}", "name a TOML file") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"--config {path}: not TOML ({error})", "mend the file") from error
+    name = ctx.info_name or ""
+    shared = {key: value for key, value in settings.items() if not isinstance(value, dict)}
+    own = settings.get(name, {})
+    known = {parameter.name for parameter in ctx.command.params if parameter.name != "config"}
+    chosen = {key.replace("-", "_"): value for key, value in {**shared, **own}.items()}
+    unknown = [key for key in chosen if key not in known]
+    if unknown:
+        raise UsageError(f"--config {path}: no option is called {', '.join(unknown)}", f"see `personaplex {name} -h`")
+    defaults: dict[str, Any] = {**(ctx.default_map or {}), **chosen}
+    ctx.default_map = defaults
+    return path
+
+
+def option(*names: str, panel: str, **more: Any) -> Any:
+    """A `typer.Option` in a panel of the help."""
+    return typer.Option(*names, rich_help_panel=panel, **more)
+
+
+Quiet = Annotated[bool, option("--quiet", "-q", panel=GENERAL, help="Say nothing but errors.")]
+Level = Annotated[LogLevel, option("--log-level", panel=GENERAL, help="How much to say on stderr.")]
+AsJson = Annotated[bool, option("--json", panel=GENERAL, help="Print the result as JSON.")]
+Config = Annotated[
+    Path | None,
+    option(
+        "--config",
+        panel=GENERAL,
+        callback=_read_config,
+        is_eager=True,
+        help="TOML file of defaults: keys are option names, under [COMMAND] or above all tables.",
+    ),
+]
+
+ModelName = Annotated[
+    str | None,
+    option("--model", panel=MODEL, help="Hub id, directory, or packaged model: tiny. [default: the published 7B]"),
+]
+HubRepo = Annotated[str | None, option("--hf-repo", panel=MODEL, help="Hub id, as moshi.offline has it.")]
+Revision = Annotated[str | None, option("--revision", panel=MODEL, help="Commit, tag or branch of the hub's model.")]
+MoshiWeight = Annotated[
+    Path | None, option("--moshi-weight", panel=MODEL, help="Language model checkpoint in place of the model's own.")
+]
+MimiWeight = Annotated[
+    Path | None, option("--mimi-weight", panel=MODEL, help="Codec checkpoint in place of the model's own.")
+]
+TokenizerFile = Annotated[
+    Path | None, option("--tokenizer", panel=MODEL, help="SentencePiece file in place of the model's own.")
+]
+Device = Annotated[str, option("--device", panel=MODEL, help="auto, cuda, cuda:N, mps or cpu.")]
+DtypeName = Annotated[Dtype, option("--dtype", panel=MODEL, help="Type to compute in; auto keeps the stored one.")]
+CpuOffload = Annotated[
+    bool, option("--cpu-offload", panel=MODEL, help="Keep the large layers in host memory, for a small GPU (slow).")
+]
+
+VoiceFolder = Annotated[
+    Path | None, option("--voice-prompt-dir", panel=PERSONA, help="Folder in which voices are looked up by name.")
+]
+TextPrompt = Annotated[
+    str | None, option("--text-prompt", panel=PERSONA, help="The agent's role in words; may be empty.")
+]
+TextPromptFile = Annotated[Path | None, option("--text-prompt-file", panel=PERSONA, help="File that holds the role.")]
+Role = Annotated[
+    str | None, option("--role", panel=PERSONA, help="A role of the library. [default: teacher, without a text prompt]")
+]
+Field = Annotated[
+    list[str] | None, option("--field", panel=PERSONA, metavar="KEY=VALUE", help="Value of a role's field; repeatable.")
+]
+
+TempText = Annotated[float, option("--temp-text", panel=SAMPLING, min=0, help="Temperature of the text; 0 is greedy.")]
+TempAudio = Annotated[
+    float, option("--temp-audio", panel=SAMPLING, min=0, help="Temperature of the audio; 0 is greedy.")
+]
+TopKText = Annotated[int, option("--topk-text", panel=SAMPLING, min=0, help="Text tokens to draw from; 0: all.")]
+TopKAudio = Annotated[int, option("--topk-audio", panel=SAMPLING, min=0, help="Audio tokens to draw from; 0: all.")]
+Greedy = Annotated[bool, option("--greedy", panel=SAMPLING, help="Always take the likeliest token.")]
+
+Align = Annotated[
+    AlignOption,
+    option("--align", panel=OUTPUT, help="reference: a frame late, as moshi.offline; model: in the agent's own time."),
+]
+Subtype = Annotated[
+    str, option("--output-subtype", panel=OUTPUT, help="PCM_16, PCM_24, FLOAT, ULAW, ALAW, as libsndfile has it.")
+]
+Rate = Annotated[int, option("--output-rate", panel=OUTPUT, help="Samples a second of the output.")]
+Formats = Annotated[
+    str, option("--format", panel=OUTPUT, help="Also write, comma-separated: srt, vtt, ctm, textgrid, frames.")
+]
+SaveTokens = Annotated[
+    bool, option("--save-tokens", panel=OUTPUT, help="Also write the tokens, as <stem>.tokens.safetensors.")
+]
+LongAudioOption = Annotated[
+    LongAudio, option("--long-audio", panel=INPUT, help="A call longer than the context: warn, or fail it.")
+]

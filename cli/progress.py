@@ -1,0 +1,51 @@
+"""Progress on a terminal's stderr: one bar a call, with its speed against real time."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from personaplex.core.batch import Live
+from personaplex.core.config import FRAME_RATE
+
+
+class RealTimeColumn(ProgressColumn):
+    """How many seconds of calls are made in a second."""
+
+    def render(self, task: Task) -> Text:
+        """ "3.1 × real time", or nothing before the first frames."""
+        return Text(f"{task.speed / FRAME_RATE:.1f} × real time" if task.speed else "")
+
+
+class CallProgress:
+    """Bars that follow calls by their frames; shown only where stderr is a terminal."""
+
+    def __init__(self, shown: bool) -> None:
+        console = Console(stderr=True)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:.0f}/{task.total:.0f} frames"),
+            RealTimeColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not (shown and console.is_terminal),
+        )
+        self._tasks: dict[str, int] = {}
+
+    def __enter__(self) -> "CallProgress":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def update(self, calls: Sequence[Live]) -> None:
+        """Show the calls in the slots."""
+        for call in calls:
+            name = call.job.id
+            if name not in self._tasks:
+                self._tasks[name] = self._progress.add_task(name, total=call.total)
+            self._progress.update(self._tasks[name], completed=len(call.frames))  # type: ignore[arg-type]
