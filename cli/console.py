@@ -39,6 +39,12 @@ class _Formatter(logging.Formatter):
         return message if record.levelno == logging.INFO else f"{record.levelname.lower()}: {message}"
 
 
+def notice(text: str) -> None:
+    """A message that is shown unless errors alone are wanted."""
+    if log.isEnabledFor(logging.WARNING):
+        typer.echo(text, err=True)
+
+
 def is_debug() -> bool:
     """Whether tracebacks are wanted."""
     return log.isEnabledFor(logging.DEBUG)

@@ -3,12 +3,13 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
 
 from personaplex.cli.console import log
-from personaplex.cli.options import Dtype
+from personaplex.cli.options import Dtype, check_utf8
 from personaplex.core import model as models
 from personaplex.core.errors import ModelError, UsageError, VoiceError
 from personaplex.core.model import Model, ModelFiles, Overrides
@@ -40,21 +41,42 @@ class ModelOptions:
 
 
 @dataclass(frozen=True)
-class LoadedModel:
-    """A model and where its own voices are."""
+class LocatedModel:
+    """A model whose files are at hand; `files` is None for a packaged one, which is made in memory."""
 
-    model: Model
+    options: ModelOptions
     files: ModelFiles | None
 
     def voices_folder(self) -> Path:
         """The folder of the voices that come with the model, fetched or unpacked if need be; raises VoiceError."""
         from personaplex.core import hub
 
-        name = self.model.name
-        if self.files is None or (self.files.voices is None and "/" not in name):
+        name = self.options.name
+        if self.files is None or (self.files.voices is None and Path(name).is_dir()):
             raise VoiceError(f'the model "{name}" comes with no voices', "give --voice-prompt a recording or a file")
         voices = self.files.voices or hub.fetch(name, models.VOICES, self.files.revision or None)
         return voices if voices.is_dir() else hub.unpacked_voices(voices)
+
+    @cached_property
+    def weights_sha256(self) -> str:
+        """What a loaded model's `weights_sha256` will be."""
+        return tiny.load(torch.device("cpu")).weights_sha256 if self.files is None else models.files_sha256(self.files)
+
+    def load(self) -> Model:
+        """The model on its device; raises ModelError."""
+        start = time.perf_counter()
+        device = pick_device(self.options.device)
+        dtype = None if self.options.dtype is Dtype.auto else getattr(torch, self.options.dtype)
+        where = torch.device("cpu") if self.options.cpu_offload else device
+        if self.files is None:
+            model = tiny.load(where, dtype)
+            log.warning("tiny is made of random weights: it answers with noise, to try pipelines out")
+        else:
+            model = models.load(self.files, where, dtype, self.weights_sha256)
+        if self.options.cpu_offload:
+            offload(model, device)
+        log.info("loaded %s on %s in %.2f s", model.name, device, time.perf_counter() - start)
+        return model
 
 
 def pick_device(name: str) -> torch.device:
@@ -72,30 +94,22 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
-def load_model(options: ModelOptions) -> LoadedModel:
-    """Find and load the model; raises ModelError or UsageError."""
-    start = time.perf_counter()
-    device = pick_device(options.device)
-    dtype = None if options.dtype is Dtype.auto else getattr(torch, options.dtype)
-    if options.name == tiny.NAME:
-        if options.overrides != Overrides() or options.revision:
-            raise UsageError("tiny is made in memory: it has no revision and no files", "choose another --model")
-        loaded = LoadedModel(tiny.load(device, dtype), None)
-        log.warning("tiny is made of random weights: it answers with noise, to try pipelines out")
-    else:
-        files = models.locate(options.name, options.revision, options.overrides)
-        where = torch.device("cpu") if options.cpu_offload else device
-        loaded = LoadedModel(models.load(files, where, dtype), files)
-        if options.cpu_offload:
-            offload(loaded.model, device)
-    log.info("loaded %s on %s in %.2f s", loaded.model.name, device, time.perf_counter() - start)
-    return loaded
+def locate_model(options: ModelOptions) -> LocatedModel:
+    """Find the model's files, downloading what is missing; raises ModelError or UsageError."""
+    pick_device(options.device)  # before any download
+    if options.name != tiny.NAME:
+        return LocatedModel(options, models.locate(options.name, options.revision, options.overrides))
+    if options.overrides != Overrides() or options.revision:
+        raise UsageError("tiny is made in memory: it has no revision and no files", "choose another --model")
+    return LocatedModel(options, None)
 
 
 def prompt_text(text: str | None, file: Path | None, role: str | None, fields: Sequence[str]) -> str:
     """The text prompt that the options choose; raises UsageError for two of them, or a role's missing field."""
     if sum(given is not None for given in (text, file, role)) > 1:
         raise UsageError("--text-prompt, --text-prompt-file and --role exclude each other", "give one of them")
+    for given in (text or "", *fields):
+        check_utf8(given, "the text prompt")
     values = dict(_key_and_value(field) for field in fields)
     if values and role is None:
         raise UsageError("--field fills in a --role, and none is given", "name the role")
@@ -103,7 +117,7 @@ def prompt_text(text: str | None, file: Path | None, role: str | None, fields: S
         return text
     if file is not None:
         try:
-            return file.read_text(encoding="utf-8")
+            return file.read_text(encoding="utf-8-sig")
         except OSError as error:
             raise UsageError(f"--text-prompt-file {file}: {error.strerror}", "name a text file") from error
         except UnicodeDecodeError as error:

@@ -3,13 +3,15 @@
 import os
 import signal
 import sys
+import traceback
 from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
 
-from personaplex.cli import models, offline, voices
+from personaplex.cli import batch, models, offline, voices
 from personaplex.cli.console import is_debug, show_error
+from personaplex.cli.options import is_settable, option_name
 from personaplex.core.errors import PersonaplexError
 
 ENVIRONMENT_PREFIX = "PERSONAPLEX"
@@ -21,12 +23,13 @@ app = typer.Typer(
     name="personaplex",
     help="Run PersonaPlex-7B offline: callers' WAVs in, the agent's WAVs and timestamped transcripts out.",
     epilog=(
-        "Begin with: personaplex offline --help. Every option can also be set as PERSONAPLEX_OPTION in the environment."
+        "Example: personaplex offline --help. Every option can also be set as PERSONAPLEX_OPTION in the environment."
     ),
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(epilog=offline.EXAMPLE)(offline.offline)
+app.command(epilog=batch.EXAMPLE)(batch.batch)
 app.add_typer(voices.app, name="voices")
 app.add_typer(models.app, name="models")
 
@@ -55,8 +58,8 @@ def command() -> Any:
 
 def _add_variables(built: Any) -> None:
     for option in built.params:
-        if option.param_type_name == "option" and not option.is_eager:
-            option.envvar = f"{ENVIRONMENT_PREFIX}_{option.name.upper()}"
+        if is_settable(option) or option.name == "config":
+            option.envvar = f"{ENVIRONMENT_PREFIX}_{option_name(option).replace('-', '_').upper()}"
             option.show_envvar = False
     for child in getattr(built, "commands", {}).values():
         _add_variables(child)
@@ -68,7 +71,7 @@ def run() -> None:
         code = command()(standalone_mode=False)
     except PersonaplexError as error:
         if is_debug():
-            raise
+            traceback.print_exception(error)
         show_error(error)
         code = error.exit_code
     except _UsageError as error:

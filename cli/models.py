@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Known models: what they are made of, and downloads.", no_args_is_help=True)
 
-Name = Annotated[str | None, typer.Argument(help="Hub id, directory, or packaged model. [default: the published 7B]")]
+Name = Annotated[str | None, typer.Argument(show_default="the published 7B", help="Hub id, directory, or packaged model.")]
 
 
 @app.callback()
@@ -27,7 +27,8 @@ def info(
     name: Name = None,
     slots: Annotated[int, o.option("--slots", panel=o.INPUT, min=1, help="Calls at a time.")] = 1,
     seconds: Annotated[
-        float, o.option("--seconds", panel=o.INPUT, min=0.08, help="The longest call, its prompt included.")
+        float,
+        o.option("--seconds", panel=o.INPUT, min=0.08, max=86_400, help="The longest call, its prompt included."),
     ] = 240.0,
     dtype: o.DtypeName = o.Dtype.auto,
     tensors: Annotated[bool, o.option("--tensors", panel=o.OUTPUT, help="List every tensor by itself.")] = False,

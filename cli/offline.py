@@ -1,5 +1,6 @@
 """`personaplex offline`: one call, a WAV in, the agent's WAV and its transcript out."""
 
+import os
 import secrets
 import time
 from dataclasses import dataclass
@@ -29,13 +30,18 @@ def offline(
         o.option("--voice-prompt", panel=o.PERSONA, help="Voice: a catalogue name, a .pt or .safetensors, or audio."),
     ],
     output_wav: Annotated[
-        Path | None, o.option("--output-wav", panel=o.OUTPUT, help="The agent's WAV. [default: <input>.agent.wav]")
+        Path | None,
+        o.option(
+            "--output-wav", panel=o.OUTPUT, dir_okay=False, show_default="<input>.agent.wav", help="The agent's WAV."
+        ),
     ] = None,
     output_text: Annotated[
-        Path | None, o.option("--output-text", panel=o.OUTPUT, help="The transcript. [default: <output>.json]")
+        Path | None,
+        o.option("--output-text", panel=o.OUTPUT, dir_okay=False, show_default="<output>.json", help="The transcript."),
     ] = None,
     mix_wav: Annotated[
-        Path | None, o.option("--mix-wav", panel=o.OUTPUT, help="Stereo: the caller left, the agent right.")
+        Path | None,
+        o.option("--mix-wav", panel=o.OUTPUT, dir_okay=False, help="Stereo: the caller left, the agent right."),
     ] = None,
     voice_prompt_dir: o.VoiceFolder = None,
     text_prompt: o.TextPrompt = None,
@@ -150,7 +156,7 @@ def check_seed(seed: int) -> int:
 def run_one(request: Request) -> dict[str, object]:
     """Run the call, write its files and return the transcript; raises PersonaplexError and leaves nothing behind."""
     started, start = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
-    from personaplex.cli.loading import load_model
+    from personaplex.cli.loading import locate_model
     from personaplex.cli.progress import CallProgress
     from personaplex.core import audio
     from personaplex.core.batch import Batch, Plan
@@ -161,13 +167,14 @@ def run_one(request: Request) -> dict[str, object]:
 
     _check_paths(request)
     frames = audio.planned_frames(request.input)
-    loaded = load_model(request.model)
-    model = loaded.model
-    voice = load_voice(find(request.voice, request.voice_folder, loaded.voices_folder), model)
+    located = locate_model(request.model)
+    voice_path = find(request.voice, request.voice_folder, located.voices_folder)
+    model = located.load()
+    voice = load_voice(voice_path, model)
     prompt = Prompt(voice, request.text.strip(), tuple(model.tokenizer.prompt_ids(request.text)))
     job = Job(request.input.stem, request.input, prompt, request.seed, frames, request.channel)
     if request.long_audio is o.LongAudio.error:
-        _refuse_long(job, model.config.lm.context, request.align)
+        refuse_long(job, model.config.lm.context, request.align)
     plan = Plan(1, request.sampling, request.align.value)
     run = Run.of(model, plan.slots, plan.sampling, plan.align, request.output)
 
@@ -184,18 +191,22 @@ def run_one(request: Request) -> dict[str, object]:
 
 
 def _check_paths(request: Request) -> None:
-    """No output may take another's place, or the input's, and every folder must be there."""
+    """No output may take another's place, the input's or the voice's, and every folder must be there."""
     paths = [path.resolve() for path in request.paths.all(request.output)]
     for path in paths:
+        o.check_utf8(str(path), f"the path {os.fsencode(path)!r}")
         if path == request.input.resolve():
             raise UsageError(f"the output {path} would replace the input", "choose another --output-wav")
+        if path == Path(request.voice).resolve():
+            raise UsageError(f"the output {path} would replace the voice", "choose other names")
         if paths.count(path) > 1:
             raise UsageError(f"two outputs would be {path}", "choose other names")
-        if not path.parent.is_dir():
+        if not os.path.isdir(path.parent):  # Path.is_dir raises for a name that is too long
             raise UsageError(f"{path}: there is no folder {path.parent}", "create it first")
 
 
-def _refuse_long(job: "Job", context: int, align: o.AlignOption) -> None:
+def refuse_long(job: "Job", context: int, align: o.AlignOption) -> None:
+    """Raise InputError for a call that is longer than the context."""
     from personaplex.core.call import live_calls
 
     calls = live_calls(job.frames, align.value)

@@ -10,7 +10,8 @@ import typer
 from personaplex.cli.console import LogLevel
 from personaplex.core.errors import UsageError
 
-INPUT, PERSONA, SAMPLING, OUTPUT, MODEL, GENERAL = "Input", "Persona", "Sampling", "Output", "Model", "General"
+INPUT, PERSONA, SAMPLING, OUTPUT = "Input", "Persona", "Sampling", "Output"
+RUN, MODEL, GENERAL = "Run", "Model", "General"
 
 
 class Dtype(StrEnum):
@@ -40,23 +41,51 @@ def _read_config(ctx: typer.Context, path: Path | None) -> Path | None:
     """Make the file's settings the command's defaults: top-level keys, then those of the table [command]."""
     if path is None:
         return None
+    settings = _read_toml(path)
+    tables = {key: value for key, value in settings.items() if isinstance(value, dict)}
+    strangers = [f"[{key}]" for key in tables if key not in getattr(ctx.find_root().command, "commands", {})]
+    if strangers:
+        raise UsageError(f"--config {path}: no command is called {', '.join(strangers)}", "see `personaplex -h`")
+    name = ctx.info_name or ""
+    shared = {key: value for key, value in settings.items() if key not in tables}
+    chosen = {key.replace("_", "-"): value for key, value in {**shared, **tables.get(name, {})}.items()}
+    known = {option_name(parameter): parameter for parameter in ctx.command.params if is_settable(parameter)}
+    unknown = [key for key in chosen if key not in known]
+    if unknown:
+        raise UsageError(f"--config {path}: no option is called {', '.join(unknown)}", f"see `personaplex {name} -h`")
+    for key, value in chosen.items():
+        if isinstance(value, dict) or isinstance(value, list) != known[key].multiple:
+            mend = "give a list of values" if known[key].multiple else "give one value"
+            raise UsageError(f"--config {path}: {key} is {value!r}", mend)
+    ctx.default_map = {**(ctx.default_map or {}), **{known[key].name: value for key, value in chosen.items()}}
+    return path
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UsageError(f"--config {path}: {error.strerror}", "name a TOML file") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"--config {path}: not TOML ({error})", "mend the file") from error
-    name = ctx.info_name or ""
-    shared = {key: value for key, value in settings.items() if not isinstance(value, dict)}
-    own = settings.get(name, {})
-    known = {parameter.name for parameter in ctx.command.params if parameter.name != "config"}
-    chosen = {key.replace("-", "_"): value for key, value in {**shared, **own}.items()}
-    unknown = [key for key in chosen if key not in known]
-    if unknown:
-        raise UsageError(f"--config {path}: no option is called {', '.join(unknown)}", f"see `personaplex {name} -h`")
-    defaults: dict[str, Any] = {**(ctx.default_map or {}), **chosen}
-    ctx.default_map = defaults
-    return path
+
+
+def check_utf8(text: str, name: str) -> None:
+    """Raise UsageError for text with bytes that are not UTF-8: no tokenizer and no transcript can take it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{name} is not valid UTF-8", "write it in UTF-8") from error
+
+
+def is_settable(parameter: Any) -> bool:
+    """Whether a parameter is an option that the environment and the TOML file may set."""
+    return parameter.param_type_name == "option" and not parameter.is_eager
+
+
+def option_name(parameter: Any) -> str:
+    """An option's long name without its dashes."""
+    return str(max(parameter.opts, key=len)).removeprefix("--")
 
 
 def option(*names: str, panel: str, **more: Any) -> Any:
@@ -80,7 +109,7 @@ Config = Annotated[
 
 ModelName = Annotated[
     str | None,
-    option("--model", panel=MODEL, help="Hub id, directory, or packaged model: tiny. [default: the published 7B]"),
+    option("--model", panel=MODEL, show_default="the published 7B", help="Hub id, directory, or packaged model: tiny."),
 ]
 HubRepo = Annotated[str | None, option("--hf-repo", panel=MODEL, help="Hub id, as moshi.offline has it.")]
 Revision = Annotated[str | None, option("--revision", panel=MODEL, help="Commit, tag or branch of the hub's model.")]
@@ -107,7 +136,8 @@ TextPrompt = Annotated[
 ]
 TextPromptFile = Annotated[Path | None, option("--text-prompt-file", panel=PERSONA, help="File that holds the role.")]
 Role = Annotated[
-    str | None, option("--role", panel=PERSONA, help="A role of the library. [default: teacher, without a text prompt]")
+    str | None,
+    option("--role", panel=PERSONA, show_default="teacher, without a text prompt", help="A role of the library."),
 ]
 Field = Annotated[
     list[str] | None, option("--field", panel=PERSONA, metavar="KEY=VALUE", help="Value of a role's field; repeatable.")

@@ -1,9 +1,9 @@
-"""Progress on a terminal's stderr: one bar a call, with its speed against real time."""
+"""Progress on a terminal's stderr: a bar for each call in a slot and one for all, with the speed against real time."""
 
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from personaplex.core.batch import Live
@@ -21,7 +21,7 @@ class RealTimeColumn(ProgressColumn):
 class CallProgress:
     """Bars that follow calls by their frames; shown only where stderr is a terminal."""
 
-    def __init__(self, shown: bool) -> None:
+    def __init__(self, shown: bool, total_frames: int | None = None) -> None:
         console = Console(stderr=True)
         self._progress = Progress(
             TextColumn("{task.description}"),
@@ -33,7 +33,8 @@ class CallProgress:
             transient=True,
             disable=not (shown and console.is_terminal),
         )
-        self._tasks: dict[str, int] = {}
+        self._tasks: dict[str, TaskID] = {}
+        self._overall = None if total_frames is None else self._progress.add_task("all calls", total=total_frames)
 
     def __enter__(self) -> "CallProgress":
         self._progress.start()
@@ -43,9 +44,15 @@ class CallProgress:
         self._progress.stop()
 
     def update(self, calls: Sequence[Live]) -> None:
-        """Show the calls in the slots."""
+        """Show the calls in the slots, one frame further."""
+        if self._progress.disable:
+            return
+        if self._overall is not None:
+            self._progress.advance(self._overall, len(calls))
         for call in calls:
             name = call.job.id
             if name not in self._tasks:
                 self._tasks[name] = self._progress.add_task(name, total=call.total)
-            self._progress.update(self._tasks[name], completed=len(call.frames))  # type: ignore[arg-type]
+            self._progress.update(self._tasks[name], completed=len(call.frames))
+            if len(call.frames) == call.total:
+                self._progress.remove_task(self._tasks.pop(name))

@@ -42,10 +42,15 @@ def replacing(path: Path) -> Iterator[Path]:
             part.unlink(missing_ok=True)
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, unless they are there; an `InputError` if that fails."""
+    with _writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write `text` to `path` as UTF-8, whole or not at all, making its folder; an `InputError` if that fails."""
-    with _writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     with replacing(path) as part:
         part.write_text(text, encoding="utf-8", newline="\n")
 

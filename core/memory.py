@@ -4,6 +4,9 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import psutil
+import torch
+
 from personaplex.core.config import CODEBOOKS, ModelConfig
 from personaplex.core.layout import Layout, lm_layout, mimi_layout
 from personaplex.core.weights import with_depth_steps
@@ -50,6 +53,23 @@ def cache_bytes(config: ModelConfig, slots: int, positions: int, width: int) -> 
     """Bytes of the keys and values of an engine of `slots` slots for calls of `positions` positions."""
     lm = config.lm
     return 2 * lm.num_layers * slots * min(positions, lm.window) * lm.dim * width
+
+
+MOST_SLOTS = {"cpu": 32, "mps": 32, "cuda": 128}  # beyond these a tick's cost grows with its rows
+_USABLE = 0.7  # of the free memory; the rest is for activations, the codec and prefilled prompts
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory that is free for new tensors on a device."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return int(psutil.virtual_memory().available)
+
+
+def default_slots(calls: int, slot_bytes: int, device: torch.device) -> int:
+    """How many of `calls` calls to run at a time, each with a cache of `slot_bytes`: at least one."""
+    fitting = int(_USABLE * free_bytes(device)) // max(1, slot_bytes)
+    return max(1, min(calls, fitting, MOST_SLOTS.get(device.type, 1)))
 
 
 def _count(layout: Layout) -> int:

@@ -107,26 +107,26 @@ def _is_cached(path: Path) -> bool:
     return "snapshots" in path.parts
 
 
-def load(files: ModelFiles, device: torch.device, dtype: torch.dtype | None = None) -> Model:
-    """Load a model's weights; `dtype` None keeps the type they are stored in. Raises ModelError."""
+def load(files: ModelFiles, device: torch.device, dtype: torch.dtype | None = None, digest: str | None = None) -> Model:
+    """Load a model's weights; `dtype` None keeps the type they are stored in. Raises ModelError.
+
+    `digest` is `files_sha256(files)` where that is known already.
+    """
     tokenizer = Tokenizer(files.tokenizer)
     if tokenizer.vocab_size != files.config.lm.text_vocab:
         sizes = f"{tokenizer.vocab_size} pieces, the model {files.config.lm.text_vocab} text tokens"
         raise ModelError(f"{files.tokenizer}: has {sizes}", "use the tokenizer that came with the model")
     lm = load_lm(files.lm, files.config.lm, device, dtype)
     mimi = load_mimi(files.mimi, files.config.mimi, device)
-    digest = weights_sha256([*_parts(files.lm), files.mimi])
+    digest = digest or files_sha256(files)
     return Model(files.name, files.revision, digest, files.config, lm, mimi, tokenizer)
 
 
-def _parts(lm: Path) -> list[Path]:
-    return shard_paths(lm) if lm.name.endswith(".index.json") else [lm]
-
-
-def weights_sha256(paths: list[Path]) -> str:
-    """One SHA-256 over those of the files, in order; a blob of the hub's cache is already named by its own."""
+def files_sha256(files: ModelFiles) -> str:
+    """One SHA-256 over those of the weight files, in order; a blob of the hub's cache is already named by its own."""
     digest = hashlib.sha256()
-    for path in paths:
+    lm = shard_paths(files.lm) if files.lm.name.endswith(".index.json") else [files.lm]
+    for path in (*lm, files.mimi):
         blob = path.resolve().name
         if not re.fullmatch(r"[0-9a-f]{64}", blob):
             with path.open("rb") as file:

@@ -142,7 +142,7 @@ def _write(
         made(paths.tokens)
     text_tokens = response.tokens[:, 0]
     spoken = words(text_tokens, run.tokenizer, quiet_frames(response.samples))
-    block = {"path": paths.wav.name, **asdict(output), "align": run.align}
+    block = {"path": paths.wav.name, "subtype": options.subtype, **asdict(output), "align": run.align}
     record = _document(response, run, spoken, source, block, volatile)
     transcript = Transcript(response.job.id, segments(spoken), frame_texts(text_tokens, run.tokenizer))
     for name, path in paths.exports(options).items():
@@ -169,7 +169,7 @@ def _document(
         id=job.id,
         tokens=response.tokens,
         spoken=spoken,
-        input=asdict(response.info) | {"path": source} | ({"offset": job.offset} if job.offset else {}),
+        input=asdict(response.info) | {"path": source} | part_block(job.offset, job.duration),
         output=output,
         prompt=PromptInfo(prompt.voice.name, prompt.voice.sha256, prompt.text, len(prompt.text_tokens), prompt.steps),
         sampling=SamplingInfo(seed=job.seed, **asdict(run.sampling), noise=LAYOUT),
@@ -178,6 +178,11 @@ def _document(
         warnings=response.warnings,
         volatile={**volatile, **extra},
     )
+
+
+def part_block(offset: float, duration: float | None) -> dict[str, Any]:
+    """What the input block says of a part that was asked for, in seconds; nothing of a whole file."""
+    return {} if not offset and duration is None else {"part": {"offset": offset, "duration": duration}}
 
 
 def _stereo(response: Response) -> audio.Samples:

@@ -37,20 +37,27 @@ def find(name: str, folder: Path | None, archive: Callable[[], Path]) -> Path:
     called only for a name of the catalogue that is found nowhere else. Raises `VoiceError`, with the names that come
     close, for a voice that is nowhere.
     """
+    local = find_local(name, folder)
+    if local is not None:
+        return local
+    unpacked = archive()
+    paths = sorted(unpacked.rglob(f"{name.removesuffix('.pt')}.pt"))
+    if not paths:
+        raise VoiceError(f"voice {name!r}: the model's archive of voices, unpacked in {unpacked}, lacks it")
+    return paths[0]
+
+
+def find_local(name: str, folder: Path | None) -> Path | None:
+    """As `find`, but None for a voice of the catalogue, which comes with the model."""
     if os.path.isfile(name):
         return Path(name)
     for suffix in ("", *SUFFIXES) if folder else ():
         path = f"{folder}/{name}{suffix}"
         if os.path.isfile(path):
             return Path(path)
-    published = name.removesuffix(".pt")
-    if published not in _NAMES:
+    if name.removesuffix(".pt") not in _NAMES:
         raise _unknown(name, folder)
-    unpacked = archive()
-    paths = sorted(unpacked.rglob(f"{published}.pt"))
-    if not paths:
-        raise VoiceError(f"voice {name!r}: the model's archive of voices, unpacked in {unpacked}, lacks it")
-    return paths[0]
+    return None
 
 
 def _unknown(name: str, folder: Path | None) -> VoiceError:

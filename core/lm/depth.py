@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from personaplex.core.config import CODEBOOKS, LMConfig
+from personaplex.core.nn.attention import attend_few
 from personaplex.core.nn.gating import gated_feedforward
 from personaplex.core.nn.norm import RMSNorm
 
@@ -29,7 +30,7 @@ class DepthLayer(nn.Module):
         """[B, 1, dim] -> [B, 1, dim], attending to the steps so far: `keys` and `values` are [B, H, K, head_dim]."""
         packed = F.linear(self.norm1(x), self.in_proj[step]).unflatten(-1, (3, keys.shape[1], -1))
         query, keys[:, :, step], values[:, :, step] = packed[:, 0].unbind(dim=1)
-        seen = F.scaled_dot_product_attention(query[:, :, None], keys[:, :, : step + 1], values[:, :, : step + 1])
+        seen = attend_few(query[:, :, None], keys[:, :, : step + 1], values[:, :, : step + 1])
         x = x + F.linear(seen.transpose(1, 2).flatten(2), self.out_proj[step])
         return x + gated_feedforward(self.norm2(x), self.linear_in[step], self.linear_out[step])
 

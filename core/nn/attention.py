@@ -59,6 +59,17 @@ def _attend_masked(
     )
 
 
+def attend_few(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """Every row over all of a few keys: [B, H, 1, D] over [B, H, K, D] -> [B, H, 1, D].
+
+    A CPU's fused kernel rounds a row by the thread that it falls to, from 8 keys on; plain sums do not.
+    """
+    if query.device.type != "cpu":
+        return scaled_dot_product_attention(query, keys, values)
+    scores = (query.float() * keys.float()).sum(dim=-1, keepdim=True) / query.shape[-1] ** 0.5
+    return (scores.softmax(dim=2) * values.float()).sum(dim=2, keepdim=True).to(query.dtype)
+
+
 def chunk_mask(cache: KVCache, chunk: int, window: int, step: int) -> Tensor:
     """bool [B, 1, chunk, S + chunk]: what each new position sees of the ring and of the chunk itself."""
     device = cache.length.device

@@ -1,0 +1,78 @@
+"""What a batch tells: its plan and its outcome, as a table or as JSON."""
+
+import json
+from dataclasses import asdict, dataclass
+
+from personaplex.cli.console import result
+from personaplex.core.config import FRAME_RATE
+
+
+@dataclass
+class Counts:
+    """How a batch went. Seconds are of audio, and of the run."""
+
+    items: int = 0
+    done: int = 0
+    failed: int = 0
+    skipped: int = 0
+    not_run: int = 0
+    audio_seconds: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def times_real_time(self) -> float:
+        """Seconds of calls made in a second."""
+        return self.audio_seconds / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """What a batch would do."""
+
+    items: int
+    skipped: int
+    unreadable: int
+    to_run: int
+    frames: int
+    longest_frames: int
+    slots: int
+    cache_bytes: int
+    weights_bytes: int
+
+    @property
+    def audio_hours(self) -> float:
+        """Hours of callers' audio to run."""
+        return self.frames / FRAME_RATE / 3600
+
+
+def show_plan(plan: BatchPlan, unreadable: list[str], as_json: bool) -> None:
+    """Print a plan, and the first files that would fail."""
+    if as_json:
+        document = asdict(plan) | {"audio_hours": round(plan.audio_hours, 4), "unreadable_files": unreadable}
+        result(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    gib = 2**30
+    result(f"items         {plan.items:,}")
+    result(f"  skipped     {plan.skipped:,} (done already)")
+    result(f"  unreadable  {plan.unreadable:,}")
+    result(f"  to run      {plan.to_run:,}: {plan.audio_hours:.2f} hours of audio, {plan.frames:,} frames")
+    result(f"longest call  {plan.longest_frames:,} frames, {plan.longest_frames / FRAME_RATE:.1f} s")
+    result(f"memory        {plan.weights_bytes / gib:.2f} GiB of weights, about {plan.cache_bytes / gib:.2f} GiB of")
+    result(f"              cache for {plan.slots} slots")
+    for text in unreadable[:10]:
+        result(f"would fail    {text}")
+
+
+def show_summary(counts: Counts, output: str, as_json: bool) -> None:
+    """Print how a batch went."""
+    if as_json:
+        document = asdict(counts) | {"times_real_time": round(counts.times_real_time, 2), "output": output}
+        result(json.dumps(document, ensure_ascii=False))
+        return
+    result(f"done     {counts.done:,}")
+    result(f"failed   {counts.failed:,}")
+    result(f"skipped  {counts.skipped:,} (done already)")
+    if counts.not_run:
+        result(f"not run  {counts.not_run:,}")
+    audio, spent = f"{counts.audio_seconds:,.1f} s of audio", f"{counts.seconds:,.1f} s"
+    result(f"{audio} in {spent}: {counts.times_real_time:.2f} × real time; results in {output}")

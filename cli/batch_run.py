@@ -1,0 +1,223 @@
+"""Running a batch: load, make jobs, step through them, keep the ledger."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from personaplex.cli.batch import BatchRequest
+from personaplex.cli.batch_report import BatchPlan, Counts, show_plan, show_summary
+from personaplex.cli.console import log, notice
+from personaplex.cli.known import known_config
+from personaplex.cli.ledger import Ledger
+from personaplex.cli.loading import LocatedModel, locate_model, pick_device
+from personaplex.cli.offline import refuse_long
+from personaplex.cli.options import LongAudio
+from personaplex.cli.planning import PlannedItem, plan_items
+from personaplex.cli.progress import CallProgress
+from personaplex.cli.todo import choose_items
+from personaplex.core import audio
+from personaplex.core.batch import Batch, Plan, positions
+from personaplex.core.call import live_calls
+from personaplex.core.errors import PersonaplexError
+from personaplex.core.files import make_folder
+from personaplex.core.job import Failure, Job, NamedVoice, Prompt, Response
+from personaplex.core.memory import cache_bytes, default_slots, free_bytes, model_size
+from personaplex.core.model import Model
+from personaplex.core.outputs import Run, write
+from personaplex.core.results import ResultRow, done_row, write_run
+from personaplex.voices.catalogue import find
+from personaplex.voices.loading import load_voice
+
+INTERRUPTED = 128 + signal.SIGINT
+PROMPT_ALLOWANCE = 256  # positions that a dry run counts for a prompt, whose length it doesn't know
+
+
+def run_batch(request: BatchRequest) -> int:
+    """Run a batch and return its exit code; raises PersonaplexError where nothing can be run."""
+    begun = time.perf_counter()
+    planned = plan_items(request.source, request.outputs)
+    if request.dry_run:
+        _dry_run(planned, request)
+        return 0
+    output = request.source.output
+    located = locate_model(request.model)
+    todo = choose_items(planned, request, located)
+    ledger = Ledger(output, [item.item.id for item in planned], Counts(items=len(todo.run) + len(todo.done)))
+    for item, document in todo.done:
+        ledger.skipped(item.item, document)
+    code = _run_items(todo.run, request, located, ledger) if todo.run else 0
+    ledger.flush()
+    ledger.counts.seconds = round(time.perf_counter() - begun, 3)
+    show_summary(ledger.counts, str(output), request.as_json)
+    return code or (1 if ledger.counts.failed else 0)
+
+
+def _dry_run(planned: Sequence[PlannedItem], request: BatchRequest) -> None:
+    todo = choose_items(planned, request, None)
+    frames, unreadable = [], []
+    for item in todo.run:
+        try:
+            frames.append(_frames(item))
+        except PersonaplexError as error:
+            unreadable.append(error.what)
+    _, config = known_config(request.model.name)
+    device = pick_device(request.model.device)
+    width = 4 if request.model.dtype == "float32" else 2
+    longest = max(frames, default=0)
+    slot = cache_bytes(config, 1, longest + PROMPT_ALLOWANCE, width)
+    slots = request.slots or default_slots(len(frames), slot, device)
+    plan = BatchPlan(
+        items=len(todo.run) + len(todo.done),
+        skipped=len(todo.done),
+        unreadable=len(unreadable),
+        to_run=len(frames),
+        frames=sum(frames),
+        longest_frames=longest,
+        slots=slots,
+        cache_bytes=slots * slot,
+        weights_bytes=model_size(config, slots, longest, width).weights_bytes,
+    )
+    show_plan(plan, unreadable, request.as_json)
+
+
+def _frames(item: PlannedItem) -> int:
+    row = item.item.row
+    return audio.planned_frames(item.item.path, offset=row.offset, duration=row.duration)
+
+
+def _run_items(items: Sequence[PlannedItem], request: BatchRequest, located: LocatedModel, ledger: Ledger) -> int:
+    model = located.load()
+    jobs = _jobs(items, request, located, model, ledger)
+    if not jobs:
+        return 0
+    by_id = {item.item.id: item for item in items}
+    plan = Plan(_slots(jobs, request, model), request.sampling, request.align.value)
+    run = Run.of(model, plan.slots, plan.sampling, plan.align, request.outputs)
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    write_run(request.source.output, _settings(request, run), {"started": started, "shard": list(request.shard)})
+
+    def deliver(response: Response) -> tuple[PlannedItem, ResultRow, float]:
+        item = by_id[response.job.id]
+        make_folder(item.paths.wav.parent)
+        seconds = sum(response.seconds.values())
+        document = write(response, run, item.paths, item.item.source, started, seconds)
+        return item, done_row(item.item, document), response.info.duration
+
+    with CallProgress(request.progress, sum(live_calls(job.frames, plan.align) for job in jobs)) as progress:
+        batch = Batch(model, plan, deliver, progress.update)
+        with _stopping(batch.stop) as interrupted:
+            for outcome in batch.run(jobs):
+                if isinstance(outcome, Failure):
+                    ledger.failed(by_id[outcome.job.id].item, outcome.error)
+                else:
+                    ledger.done(*outcome)
+                if _too_many(ledger.counts, request.max_failures):
+                    batch.stop()
+    ledger.counts.not_run = len(items) - ledger.counts.done - ledger.counts.failed
+    if interrupted:
+        log.error("interrupted: %d items not run; run the same command again to go on", ledger.counts.not_run)
+        return INTERRUPTED
+    if ledger.counts.not_run:
+        log.error("stopped after %d failures", ledger.counts.failed)
+    return 0
+
+
+def _too_many(counts: Counts, most: int | None) -> bool:
+    return most is not None and counts.failed > most
+
+
+@contextmanager
+def _stopping(stop: Callable[[], None]) -> Iterator[list[int]]:
+    """Call `stop` at the first Ctrl-C, which the list then holds; the second one interrupts at once."""
+    seen: list[int] = []
+
+    def handle(number: int, _frame: Any) -> None:
+        seen.append(number)
+        signal.signal(signal.SIGINT, before)
+        stop()
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _jobs(
+    items: Sequence[PlannedItem], request: BatchRequest, located: LocatedModel, model: Model, ledger: Ledger
+) -> list[Job]:
+    """A job for every item whose input and voice can be read; the others are failures."""
+    voices: dict[str, NamedVoice | PersonaplexError] = {}
+    jobs = []
+    for item in items:
+        if item.voice not in voices:
+            voices[item.voice] = _voice(item.voice, request, located, model)
+        try:
+            jobs.append(_job(item, voices[item.voice], request, model))
+        except PersonaplexError as error:
+            ledger.failed(item.item, error)
+            if _too_many(ledger.counts, request.max_failures):
+                return []
+    return jobs
+
+
+def _voice(name: str, request: BatchRequest, located: LocatedModel, model: Model) -> NamedVoice | PersonaplexError:
+    try:
+        return load_voice(find(name, request.source.voice_folder, located.voices_folder), model)
+    except PersonaplexError as error:
+        return error
+
+
+def _job(item: PlannedItem, voice: NamedVoice | PersonaplexError, request: BatchRequest, model: Model) -> Job:
+    row = item.item.row
+    frames = _frames(item)
+    if isinstance(voice, PersonaplexError):
+        raise voice
+    prompt = Prompt(voice, item.text.strip(), tuple(model.tokenizer.prompt_ids(item.text)))
+    job = Job(item.item.id, item.item.path, prompt, item.seed, frames, item.channel, row.offset, row.duration)
+    if request.long_audio is LongAudio.error:
+        refuse_long(job, model.config.lm.context, request.align)
+    return job
+
+
+def _slots(jobs: Sequence[Job], request: BatchRequest, model: Model) -> int:
+    """The asked-for number of slots, or as many as fit into the free memory; told to the user."""
+    longest = positions(jobs, request.align.value)
+    slot = cache_bytes(model.config, 1, longest, model.lm.dtype.itemsize)
+    slots = min(request.slots, max(1, len(jobs))) if request.slots else default_slots(len(jobs), slot, model.device)
+    gib = 2**30
+    notice(
+        f"slots: {slots}, each with {slot / gib:.3f} GiB of cache for the longest call "
+        f"({longest} positions); {free_bytes(model.device) / gib:.1f} GiB are free"
+    )
+    return slots
+
+
+def _settings(request: BatchRequest, run: Run) -> dict[str, Any]:
+    """What `run.json` holds beside the volatile."""
+    source = request.source
+    return {
+        "source": source.source,
+        "glob": source.pattern,
+        "product": asdict(source.product),
+        "voice_prompt": source.voice,
+        "voice_prompt_dir": _text(source.voice_folder),
+        "text_prompt": source.text,
+        "channel": source.channel,
+        "seed": source.seed,
+        "sampling": asdict(request.sampling),
+        "align": request.align.value,
+        "long_audio": request.long_audio.value,
+        "output": asdict(request.outputs) | {"mix": source.mix},
+        "model": asdict(run.model),
+        "engine": asdict(run.engine),
+    }
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)

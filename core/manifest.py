@@ -1,0 +1,101 @@
+"""Manifest rows: JSON lines or CSV, NeMo's among them, each checked field by field."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from personaplex.core.errors import UsageError
+from personaplex.core.noise import MAX_SEED
+
+_MOST_FAULTS = 5
+
+
+class Row(BaseModel):
+    """One call. Paths are relative to the manifest's folder; keys that are not known here are passed through."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    audio_filepath: str = Field(min_length=1, validation_alias=AliasChoices("audio_filepath", "input_wav"))
+    id: str | None = None
+    voice_prompt: str | None = None
+    text_prompt: str | None = None
+    text_prompt_file: str | None = None
+    role: str | None = None
+    fields: dict[str, str] = Field(default_factory=dict)
+    seed: int | None = Field(default=None, ge=0, le=MAX_SEED)
+    channel: str | None = None
+    duration: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    offset: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+
+    @field_validator("channel", mode="before")
+    @classmethod
+    def _number_as_text(cls, value: Any) -> Any:
+        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @property
+    def passed_through(self) -> dict[str, Any]:
+        """The keys that are the user's own."""
+        return dict(self.model_extra or {})
+
+
+def read_rows(text: str, kind: str, name: str) -> list[Row]:
+    """The rows of a manifest's `text`; `kind` is "jsonl" or "csv" and `name` stands in messages.
+
+    Raises UsageError that lists the first faults by row and field.
+    """
+    rows: list[Row] = []
+    faults: list[str] = []
+    for number, raw in _raw_csv(text) if kind == "csv" else _raw_jsonl(text):
+        if isinstance(raw, str):
+            faults.append(f"row {number}: {raw}")
+            continue
+        try:
+            rows.append(Row.model_validate(raw))
+        except ValidationError as error:
+            faults += [f"row {number}, {_field(fault['loc'])}: {fault['msg']}" for fault in error.errors()]
+    if faults:
+        more = f"; and {len(faults) - _MOST_FAULTS} more" if len(faults) > _MOST_FAULTS else ""
+        raise UsageError(f"{name}: {'; '.join(faults[:_MOST_FAULTS])}{more}", "mend these rows; nothing was run")
+    if not rows:
+        raise UsageError(f"{name}: holds no rows", "give it a row a call, with audio_filepath")
+    return rows
+
+
+def _field(location: Iterable[Any]) -> str:
+    return ".".join(map(str, location)) or "the row"
+
+
+def _raw_jsonl(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """Numbered objects, or what is wrong with a line."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            try:
+                value = json.loads(line)
+            except ValueError as error:
+                yield number, f"not JSON ({error})"
+            else:
+                yield number, value if isinstance(value, dict) else "not a JSON object"
+
+
+def _raw_csv(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """Numbered rows below the header, without their empty cells; `fields` is a JSON object in its cell."""
+    reader = csv.DictReader(io.StringIO(text), strict=True)
+    try:
+        for row in reader:
+            if None in row or None in row.values():
+                yield reader.line_num, f"has not the header's {len(reader.fieldnames or ())} cells"
+                continue
+            cells: dict[str, Any] = {key: value for key, value in row.items() if value != ""}
+            try:
+                if "fields" in cells:
+                    cells["fields"] = json.loads(cells["fields"])
+            except ValueError as error:
+                yield reader.line_num, f"fields is not a JSON object ({error})"
+            else:
+                yield reader.line_num, cells
+    except csv.Error as error:
+        yield reader.line_num, f"not CSV ({error})"
