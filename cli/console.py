@@ -24,13 +24,20 @@ log = logging.getLogger("personaplex")
 
 def configure(level: LogLevel, quiet: bool) -> None:
     """Send messages of `level` and above to stderr; `quiet` leaves errors alone."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _Handler()
     handler.setFormatter(_Formatter())
     log.handlers = [handler]
     log.propagate = False
     log.setLevel(logging.ERROR if quiet else level.upper())
     if level is not LogLevel.debug:
         os.environ.setdefault("HF_HUB_VERBOSITY", "error")  # its retries are told once, when they have failed
+
+
+class _Handler(logging.Handler):
+    """Writes to what stderr is at the time: while progress bars are shown, they let messages through above them."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(self.format(record), file=sys.stderr)
 
 
 class _Formatter(logging.Formatter):

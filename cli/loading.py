@@ -1,5 +1,6 @@
 """From options to a loaded model, its voices and the prompt."""
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,15 +53,20 @@ class LocatedModel:
         from personaplex.core import hub
 
         name = self.options.name
-        if self.files is None or (self.files.voices is None and Path(name).is_dir()):
+        if self.files is None or (self.files.voices is None and os.path.isdir(name)):
             raise VoiceError(f'the model "{name}" comes with no voices', "give --voice-prompt a recording or a file")
         voices = self.files.voices or hub.fetch(name, models.VOICES, self.files.revision or None)
         return voices if voices.is_dir() else hub.unpacked_voices(voices)
 
     @cached_property
     def weights_sha256(self) -> str:
-        """What a loaded model's `weights_sha256` will be."""
-        return tiny.load(torch.device("cpu")).weights_sha256 if self.files is None else models.files_sha256(self.files)
+        """What a loaded model's `weights_sha256` will be; raises ModelError."""
+        if self.files is None:
+            return tiny.load(torch.device("cpu")).weights_sha256
+        try:
+            return models.files_sha256(self.files)
+        except OSError as error:
+            raise ModelError(f"{error.filename}: {error.strerror}", "check the model's files") from error
 
     def load(self) -> Model:
         """The model on its device; raises ModelError."""

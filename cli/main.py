@@ -1,6 +1,5 @@
 """The `personaplex` command: its subcommands, and how their errors end."""
 
-import os
 import signal
 import sys
 import traceback
@@ -9,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from personaplex.cli import batch, models, offline, voices
+from personaplex.cli import batch, bench, models, offline, voices
 from personaplex.cli.console import is_debug, show_error
 from personaplex.cli.options import is_settable, option_name
 from personaplex.core.errors import PersonaplexError
@@ -30,6 +29,7 @@ app = typer.Typer(
 )
 app.command(epilog=offline.EXAMPLE)(offline.offline)
 app.command(epilog=batch.EXAMPLE)(batch.batch)
+app.command(epilog=bench.EXAMPLE)(bench.bench)
 app.add_typer(voices.app, name="voices")
 app.add_typer(models.app, name="models")
 
@@ -80,9 +80,5 @@ def run() -> None:
             typer.echo(f"  see `{error.ctx.command_path if error.ctx else 'personaplex'} --help`", err=True)
         code = error.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        typer.echo("interrupted", err=True)
         code = 128 + signal.SIGINT
-    except BrokenPipeError:  # the reader of our results has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 128 + signal.SIGPIPE
     sys.exit(code if isinstance(code, int) else 0)

@@ -12,9 +12,15 @@ from personaplex.cli.console import LogLevel, configure, result
 if TYPE_CHECKING:
     from personaplex.core.memory import ModelSize
 
-app = typer.Typer(help="Known models: what they are made of, and downloads.", no_args_is_help=True)
+app = typer.Typer(
+    help="Known models: what they are made of, and downloads.",
+    epilog="Example: personaplex models info tiny",
+    no_args_is_help=True,
+)
 
-Name = Annotated[str | None, typer.Argument(show_default="the published 7B", help="Hub id, directory, or packaged model.")]
+Name = Annotated[
+    str | None, typer.Argument(show_default="the published 7B", help="Hub id, directory, or packaged model.")
+]
 
 
 @app.callback()
@@ -35,14 +41,14 @@ def info(
     as_json: o.AsJson = False,
 ) -> None:
     """Show a model's tensors, parameters and the memory that it needs. Nothing is loaded or downloaded."""
-    from personaplex.cli.known import known_config
+    from personaplex.cli.known import known_model
     from personaplex.core.config import FRAME_RATE
     from personaplex.core.layout import lm_layout, mimi_layout
     from personaplex.core.memory import model_size
 
-    model, config = known_config(name)
-    width = 4 if dtype is o.Dtype.float32 else 2
-    size = model_size(config, slots, round(seconds * FRAME_RATE), width)
+    known = known_model(name)
+    model, config = known.name, known.config
+    size = model_size(config, slots, round(seconds * FRAME_RATE), known.width(dtype))
     shapes = {
         f"{part}.{key}": place.shape
         for part, layout in (("lm", lm_layout(config.lm)), ("mimi", mimi_layout(config.mimi)))

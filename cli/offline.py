@@ -1,6 +1,7 @@
 """`personaplex offline`: one call, a WAV in, the agent's WAV and its transcript out."""
 
 import os
+import re
 import secrets
 import time
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ def offline(
         voice=voice_prompt,
         voice_folder=voice_prompt_dir,
         text=prompt_text(text_prompt, text_prompt_file, role, field or []),
-        channel=channel,
+        channel=check_channel(channel),
         seed=draw_seed() if seed == -1 else check_seed(seed),
         sampling=Sampling(temp_text, topk_text, temp_audio, topk_audio, greedy),
         align=align,
@@ -110,7 +111,11 @@ def offline(
         long_audio=long_audio,
         progress=not quiet,
     )
-    document = run_one(request)
+    try:
+        document = run_one(request)
+    except KeyboardInterrupt:
+        log.error("interrupted")
+        raise
     if as_json:
         from personaplex.core.transcript import dumps
 
@@ -151,6 +156,15 @@ def check_seed(seed: int) -> int:
     if seed > MAX_SEED:
         raise UsageError(f"--seed {seed} is too large", f"use one from 0 to {MAX_SEED}, or -1")
     return seed
+
+
+def check_channel(channel: str) -> str:
+    """`channel`, if it can name one; raises UsageError."""
+    from personaplex.core.manifest import CHANNEL
+
+    if not re.fullmatch(CHANNEL, channel):
+        raise UsageError(f'--channel "{channel}" is unknown', "use mix, left, right, or a number from 0")
+    return channel
 
 
 def run_one(request: Request) -> dict[str, object]:

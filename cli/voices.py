@@ -7,7 +7,7 @@ import typer
 from personaplex.cli import options as o
 from personaplex.cli.console import result
 
-app = typer.Typer(help="The voices that can be named.", no_args_is_help=True)
+app = typer.Typer(help="The voices that can be named.", epilog="Example: personaplex voices list", no_args_is_help=True)
 
 
 @app.callback()

@@ -1,6 +1,7 @@
 """A model ready to run: its files located in a directory or on the hub, then loaded."""
 
 import hashlib
+import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import torch
 from personaplex.core import hub
 from personaplex.core.checkpoint import shard_paths
 from personaplex.core.config import PERSONAPLEX_7B, ModelConfig, read_config
-from personaplex.core.errors import ModelError
+from personaplex.core.errors import ModelError, UsageError
 from personaplex.core.lm.model import LM
 from personaplex.core.mimi.codec import Mimi
 from personaplex.core.tokenizer import Tokenizer
@@ -67,7 +68,12 @@ def locate(name: str, revision: str | None = None, overrides: Overrides | None =
     Raises ModelError when there is no such model or a file can't be had.
     """
     given = overrides or Overrides()
-    files = _in_directory(Path(name)) if Path(name).is_dir() else _on_hub(name, revision, given)
+    if os.path.isdir(name):
+        if revision is not None:
+            raise UsageError(f"--revision {revision}: a model directory has no revisions", "leave it out")
+        files = _in_directory(Path(name))
+    else:
+        files = _on_hub(name, revision, given)
     files = replace(
         files, lm=given.lm or files.lm, mimi=given.mimi or files.mimi, tokenizer=given.tokenizer or files.tokenizer
     )

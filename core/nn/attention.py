@@ -67,7 +67,8 @@ def attend_few(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     if query.device.type != "cpu":
         return scaled_dot_product_attention(query, keys, values)
     scores = (query.float() * keys.float()).sum(dim=-1, keepdim=True) / query.shape[-1] ** 0.5
-    return (scores.softmax(dim=2) * values.float()).sum(dim=2, keepdim=True).to(query.dtype)
+    out: Tensor = (scores.softmax(dim=2) * values.float()).sum(dim=2, keepdim=True)
+    return out.to(query.dtype)
 
 
 def chunk_mask(cache: KVCache, chunk: int, window: int, step: int) -> Tensor:
