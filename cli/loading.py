@@ -14,6 +14,7 @@ from personaplex.cli.options import Dtype, check_utf8
 from personaplex.core import model as models
 from personaplex.core.errors import ModelError, UsageError, VoiceError
 from personaplex.core.model import Model, ModelFiles, Overrides
+from personaplex.core.nn.linear import pack
 from personaplex.core.offload import offload
 from personaplex.prompts import library
 from personaplex.samples import tiny
@@ -73,14 +74,17 @@ class LocatedModel:
         start = time.perf_counter()
         device = pick_device(self.options.device)
         dtype = None if self.options.dtype is Dtype.auto else getattr(torch, self.options.dtype)
-        where = torch.device("cpu") if self.options.cpu_offload else device
+        offloaded = self.options.cpu_offload and device.type != "cpu"
+        where = torch.device("cpu") if offloaded else device
         if self.files is None:
             model = tiny.load(where, dtype)
             log.warning("tiny is made of random weights: it answers with noise, to try pipelines out")
         else:
             model = models.load(self.files, where, dtype, self.weights_sha256)
-        if self.options.cpu_offload:
+        if offloaded:
             offload(model, device)
+        else:
+            pack(model.lm)
         log.info("loaded %s on %s in %.2f s", model.name, device, time.perf_counter() - start)
         return model
 

@@ -14,6 +14,8 @@ STORED_CODEBOOKS = 32  # of which a model uses 8; the others are accepted and le
 class Place:
     """Where a tensor of `shape` goes: into our parameter `target`, at `index` of its first dimension if given.
 
+    Where that dimension packs several tensors one behind the other, `index` counts them.
+
     `target` None: the tensor is known and not needed. Where the checkpoint packs more depth steps than we run into
     the first dimension, only the leading rows are read.
     """

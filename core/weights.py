@@ -79,7 +79,7 @@ def fill(
     for name, place in layout.items():
         if place.target is not None:
             whole = values[place.target]
-            part = whole if place.index is None else whole[place.index]
+            part = whole if place.index is None else whole.view(-1, *place.shape)[place.index]
             rows = part.numel() * place.shape[0] // torch.Size(place.shape).numel()
             part.copy_(checkpoint[name].read(rows).reshape(part.shape))
     module.load_state_dict(values, strict=True, assign=True)

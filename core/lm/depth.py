@@ -9,13 +9,16 @@ from torch.nn import functional as F
 from personaplex.core.config import CODEBOOKS, LMConfig
 from personaplex.core.nn.attention import attend_few
 from personaplex.core.nn.gating import gated_feedforward
+from personaplex.core.nn.linear import Packable, linear
 from personaplex.core.nn.norm import RMSNorm
 
 Choose = Callable[[Tensor, int], Tensor]
 
 
-class DepthLayer(nn.Module):
+class DepthLayer(Packable):
     """A pre-norm layer whose projections have a leading step dimension K; its norms are shared by all steps."""
+
+    stacks = ("in_proj", "out_proj", "linear_in", "linear_out")
 
     def __init__(self, dim: int, feedforward: int) -> None:
         super().__init__()
@@ -28,21 +31,24 @@ class DepthLayer(nn.Module):
 
     def forward(self, x: Tensor, keys: Tensor, values: Tensor, step: int) -> Tensor:
         """[B, 1, dim] -> [B, 1, dim], attending to the steps so far: `keys` and `values` are [B, H, K, head_dim]."""
-        packed = F.linear(self.norm1(x), self.in_proj[step]).unflatten(-1, (3, keys.shape[1], -1))
+        packed = linear(self.norm1(x), self.in_proj[step]).unflatten(-1, (3, keys.shape[1], -1))
         query, keys[:, :, step], values[:, :, step] = packed[:, 0].unbind(dim=1)
         seen = attend_few(query[:, :, None], keys[:, :, : step + 1], values[:, :, : step + 1])
-        x = x + F.linear(seen.transpose(1, 2).flatten(2), self.out_proj[step])
+        x = x + linear(seen.transpose(1, 2).flatten(2), self.out_proj[step])
         return x + gated_feedforward(self.norm2(x), self.linear_in[step], self.linear_out[step])
 
 
-class DepthTransformer(nn.Module):
+class DepthTransformer(Packable):
     """K = 8 steps over the layers; steps 8-15 of a longer checkpoint predict the user's codes, which are given."""
+
+    matrices = ("from_temporal",)
+    stacks = ("heads_out",)
 
     def __init__(self, config: LMConfig) -> None:
         super().__init__()
         depth = config.depth
         self.heads = depth.num_heads
-        self.from_temporal = nn.Parameter(torch.empty(CODEBOOKS, depth.dim, config.dim))
+        self.from_temporal = nn.Parameter(torch.empty(CODEBOOKS * depth.dim, config.dim))
         self.text_emb = nn.Parameter(torch.empty(config.text_vocab + 1, depth.dim))
         self.emb = nn.Parameter(torch.empty(CODEBOOKS - 1, config.audio_vocab + 1, depth.dim))
         self.layers = nn.ModuleList(DepthLayer(depth.dim, depth.feedforward) for _ in range(depth.num_layers))
@@ -55,7 +61,7 @@ class DepthTransformer(nn.Module):
         [B, K] that is not negative stands, and the next step is fed with it; the others come from
         `choose(logits [B, audio_vocab], codebook)`.
         """
-        context = F.linear(hidden, self.from_temporal.flatten(0, 1)).unflatten(-1, (CODEBOOKS, -1))
+        context = linear(hidden, self.from_temporal).unflatten(-1, (CODEBOOKS, -1))
         keys = hidden.new_empty(len(self.layers), len(hidden), self.heads, CODEBOOKS, context.shape[-1] // self.heads)
         values = torch.empty_like(keys)
         codes: list[Tensor] = []
@@ -64,6 +70,6 @@ class DepthTransformer(nn.Module):
             x = (context[:, step] + previous)[:, None]
             for index, layer in enumerate(self.layers):
                 x = layer(x, keys[index], values[index], step)
-            chosen = choose(F.linear(x[:, 0], self.heads_out[step]), step)
+            chosen = choose(linear(x[:, 0], self.heads_out[step]), step)
             codes.append(torch.where(forced[:, step] >= 0, forced[:, step], chosen))
         return torch.stack(codes, dim=1)

@@ -10,13 +10,16 @@ from personaplex.core.config import AGENT, STREAMS, USER, LMConfig
 from personaplex.core.lm.depth import DepthTransformer
 from personaplex.core.lm.state import FREE, LMState
 from personaplex.core.lm.temporal import TemporalTransformer
+from personaplex.core.nn.linear import Packable, linear
 
 PREFILL_CHUNK = 256
 ROW_MULTIPLE = 4  # a CPU's matrix kernels round a row alike in any batch of a multiple of four rows, not in others
 
 
-class LM(nn.Module):
+class LM(Packable):
     """Text and agent audio tokens from the streams of a full-duplex call."""
+
+    matrices = ("text_linear",)
 
     def __init__(self, config: LMConfig) -> None:
         super().__init__()
@@ -81,7 +84,7 @@ class LM(nn.Module):
             return pad(choose(logits[:rows], stream))
 
         hidden = self.temporal.step(self.embed(pad(state.column))[:, None], state.cache, active)[:, 0]
-        text = draw(F.linear(hidden, self.text_linear), 0)
+        text = draw(linear(hidden, self.text_linear), 0)
         agent = self.depth(hidden, text, pad(state.held[:, AGENT]), lambda logits, step: draw(logits, 1 + step))
         text, agent = text[:rows], agent[:rows]
         # Codebook 0 is not delayed; the user's others wait in `held` for one column.

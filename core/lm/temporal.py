@@ -10,14 +10,17 @@ from personaplex.core.config import LMConfig
 from personaplex.core.nn.attention import attend_chunk, attend_step, chunk_mask
 from personaplex.core.nn.cache import KVCache
 from personaplex.core.nn.gating import gated_feedforward
+from personaplex.core.nn.linear import Packable, linear
 from personaplex.core.nn.norm import RMSNorm
 from personaplex.core.nn.rotary import Rotation
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-class TemporalLayer(nn.Module):
+class TemporalLayer(Packable):
     """x + attention(norm1(x)), then x + feed-forward(norm2(x))."""
+
+    matrices = ("in_proj", "out_proj", "linear_in", "linear_out")
 
     def __init__(self, config: LMConfig) -> None:
         super().__init__()
@@ -32,10 +35,10 @@ class TemporalLayer(nn.Module):
 
     def forward(self, x: Tensor, rotation: Rotation, attend: Attend) -> Tensor:
         """[B, T, dim] -> [B, T, dim]; `attend` takes query, key and value [B, H, T, head_dim]."""
-        packed = F.linear(self.norm1(x), self.in_proj).unflatten(-1, (3, self.heads, -1))
+        packed = linear(self.norm1(x), self.in_proj).unflatten(-1, (3, self.heads, -1))
         query, key, value = packed.permute(2, 0, 3, 1, 4)
         seen = attend(rotation(query), rotation(key), value)
-        x = x + F.linear(seen.transpose(1, 2).flatten(2), self.out_proj)
+        x = x + linear(seen.transpose(1, 2).flatten(2), self.out_proj)
         return x + gated_feedforward(self.norm2(x), self.linear_in, self.linear_out)
 
 
