@@ -1,5 +1,6 @@
 """`personaplex batch`: a corpus of calls through one loaded model."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -9,7 +10,7 @@ import typer
 
 from personaplex.cli import options as o
 from personaplex.cli.console import LogLevel, configure
-from personaplex.cli.offline import DEFAULT_SEED, check_seed, draw_seed
+from personaplex.cli.offline import DEFAULT_SEED
 from personaplex.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def batch(
         Existing, o.option("--existing", panel=o.RUN, help="Items that are done: skip them, run them again, or stop.")
     ] = Existing.skip,
     slots: Annotated[
-        int | None, o.option("--slots", panel=o.RUN, min=1, help="Calls at a time. [default: what fits in memory]")
+        int | None, o.option("--slots", panel=o.RUN, min=1, show_default="what fits in memory", help="Calls at a time.")
     ] = None,
     shard: Annotated[
         str, o.option("--shard", panel=o.RUN, metavar="I/N", help="Take the I-th of N stable shares of the items.")
@@ -132,6 +133,7 @@ def batch(
     """
     configure(log_level, quiet)
     from personaplex.cli.batch_run import run_batch
+    from personaplex.cli.checks import check_seed, draw_seed
     from personaplex.cli.loading import ModelOptions, prompt_text
     from personaplex.cli.planning import SourceOptions
     from personaplex.core.exports import parse_formats
@@ -180,13 +182,15 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _seed(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
+    if not re.fullmatch(r"[0-9]{1,20}", text):
         raise UsageError(f'--seeds: "{text}" is not a seed', "give whole numbers, comma-separated")
+    from personaplex.cli.checks import check_seed
+
     return check_seed(int(text))
 
 
 def _shard(text: str) -> tuple[int, int]:
     index, _, count = text.partition("/")
-    if not (index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):
+    if not (re.fullmatch(r"[0-9]{1,9}/[0-9]{1,9}", text) and 1 <= int(index) <= int(count)):
         raise UsageError(f'--shard "{text}" makes no sense', "write I/N, such as 1/4 to 4/4")
     return int(index), int(count)

@@ -1,8 +1,10 @@
 """Running a batch: load, make jobs, step through them, keep the ledger."""
 
+import os
 import signal
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -11,11 +13,11 @@ from typing import Any
 
 from personaplex.cli.batch import BatchRequest
 from personaplex.cli.batch_report import BatchPlan, Counts, show_plan, show_summary
+from personaplex.cli.checks import refuse_long
 from personaplex.cli.console import log, notice
-from personaplex.cli.known import known_config
+from personaplex.cli.known import known_model
 from personaplex.cli.ledger import Ledger
 from personaplex.cli.loading import LocatedModel, locate_model, pick_device
-from personaplex.cli.offline import refuse_long
 from personaplex.cli.options import LongAudio
 from personaplex.cli.planning import PlannedItem, plan_items
 from personaplex.cli.progress import CallProgress
@@ -26,6 +28,7 @@ from personaplex.core.call import live_calls
 from personaplex.core.errors import PersonaplexError
 from personaplex.core.files import make_folder
 from personaplex.core.job import Failure, Job, NamedVoice, Prompt, Response
+from personaplex.core.leftovers import discard, sweep
 from personaplex.core.memory import cache_bytes, default_slots, free_bytes, model_size
 from personaplex.core.model import Model
 from personaplex.core.outputs import Run, write
@@ -45,11 +48,13 @@ def run_batch(request: BatchRequest) -> int:
         _dry_run(planned, request)
         return 0
     output = request.source.output
+    make_folder(output)
     located = locate_model(request.model)
     todo = choose_items(planned, request, located)
+    sweep(item.paths for item in todo.all)
     ledger = Ledger(output, [item.item.id for item in planned], Counts(items=len(todo.run) + len(todo.done)))
-    for item, document in todo.done:
-        ledger.skipped(item.item, document)
+    for _, row in todo.done:
+        ledger.skipped(row)
     code = _run_items(todo.run, request, located, ledger) if todo.run else 0
     ledger.flush()
     ledger.counts.seconds = round(time.perf_counter() - begun, 3)
@@ -65,9 +70,9 @@ def _dry_run(planned: Sequence[PlannedItem], request: BatchRequest) -> None:
             frames.append(_frames(item))
         except PersonaplexError as error:
             unreadable.append(error.what)
-    _, config = known_config(request.model.name)
+    known = known_model(request.model.name)
+    config, width = known.config, known.width(request.model.dtype)
     device = pick_device(request.model.device)
-    width = 4 if request.model.dtype == "float32" else 2
     longest = max(frames, default=0)
     slot = cache_bytes(config, 1, longest + PROMPT_ALLOWANCE, width)
     slots = request.slots or default_slots(len(frames), slot, device)
@@ -91,19 +96,20 @@ def _frames(item: PlannedItem) -> int:
 
 
 def _run_items(items: Sequence[PlannedItem], request: BatchRequest, located: LocatedModel, ledger: Ledger) -> int:
+    voices = _voice_paths(items, request, located)
     model = located.load()
-    jobs = _jobs(items, request, located, model, ledger)
-    if not jobs:
-        return 0
+    jobs = _jobs(items, voices, request, model, ledger)
     by_id = {item.item.id: item for item in items}
     plan = Plan(_slots(jobs, request, model), request.sampling, request.align.value)
     run = Run.of(model, plan.slots, plan.sampling, plan.align, request.outputs)
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    write_run(request.source.output, _settings(request, run), {"started": started, "shard": list(request.shard)})
+    volatile = {"started": started, "command": sys.argv, "folder": os.getcwd(), "shard": list(request.shard)}
+    write_run(request.source.output, _settings(request, run), volatile)
 
     def deliver(response: Response) -> tuple[PlannedItem, ResultRow, float]:
         item = by_id[response.job.id]
         make_folder(item.paths.wav.parent)
+        discard(item.paths)
         seconds = sum(response.seconds.values())
         document = write(response, run, item.paths, item.item.source, started, seconds)
         return item, done_row(item.item, document), response.info.duration
@@ -111,9 +117,11 @@ def _run_items(items: Sequence[PlannedItem], request: BatchRequest, located: Loc
     with CallProgress(request.progress, sum(live_calls(job.frames, plan.align) for job in jobs)) as progress:
         batch = Batch(model, plan, deliver, progress.update)
         with _stopping(batch.stop) as interrupted:
+            progress.failed(ledger.counts.failed)
             for outcome in batch.run(jobs):
                 if isinstance(outcome, Failure):
                     ledger.failed(by_id[outcome.job.id].item, outcome.error)
+                    progress.failed(ledger.counts.failed)
                 else:
                     ledger.done(*outcome)
                 if _too_many(ledger.counts, request.max_failures):
@@ -123,7 +131,7 @@ def _run_items(items: Sequence[PlannedItem], request: BatchRequest, located: Loc
         log.error("interrupted: %d items not run; run the same command again to go on", ledger.counts.not_run)
         return INTERRUPTED
     if ledger.counts.not_run:
-        log.error("stopped after %d failures", ledger.counts.failed)
+        log.error("stopped after %d failure%s", ledger.counts.failed, "s" if ledger.counts.failed > 1 else "")
     return 0
 
 
@@ -148,17 +156,23 @@ def _stopping(stop: Callable[[], None]) -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, before)
 
 
+def _voice_paths(items: Sequence[PlannedItem], request: BatchRequest, located: LocatedModel) -> dict[str, Path]:
+    """Where each voice lies; raises VoiceError for one that the model doesn't come with."""
+    names = dict.fromkeys(item.voice for item in items)
+    return {name: find(name, request.source.voice_folder, located.voices_folder) for name in names}
+
+
 def _jobs(
-    items: Sequence[PlannedItem], request: BatchRequest, located: LocatedModel, model: Model, ledger: Ledger
+    items: Sequence[PlannedItem], voices: Mapping[str, Path], request: BatchRequest, model: Model, ledger: Ledger
 ) -> list[Job]:
-    """A job for every item whose input and voice can be read; the others are failures."""
-    voices: dict[str, NamedVoice | PersonaplexError] = {}
+    """A job for every item whose input and voice can be read; the others are failures. None after too many of them."""
+    loaded: dict[str, NamedVoice | PersonaplexError] = {}
     jobs = []
     for item in items:
-        if item.voice not in voices:
-            voices[item.voice] = _voice(item.voice, request, located, model)
+        if item.voice not in loaded:
+            loaded[item.voice] = _voice(voices[item.voice], model)
         try:
-            jobs.append(_job(item, voices[item.voice], request, model))
+            jobs.append(_job(item, loaded[item.voice], request, model))
         except PersonaplexError as error:
             ledger.failed(item.item, error)
             if _too_many(ledger.counts, request.max_failures):
@@ -166,9 +180,9 @@ def _jobs(
     return jobs
 
 
-def _voice(name: str, request: BatchRequest, located: LocatedModel, model: Model) -> NamedVoice | PersonaplexError:
+def _voice(path: Path, model: Model) -> NamedVoice | PersonaplexError:
     try:
-        return load_voice(find(name, request.source.voice_folder, located.voices_folder), model)
+        return load_voice(path, model)
     except PersonaplexError as error:
         return error
 
@@ -187,9 +201,11 @@ def _job(item: PlannedItem, voice: NamedVoice | PersonaplexError, request: Batch
 
 def _slots(jobs: Sequence[Job], request: BatchRequest, model: Model) -> int:
     """The asked-for number of slots, or as many as fit into the free memory; told to the user."""
+    if not jobs:
+        return 1
     longest = positions(jobs, request.align.value)
     slot = cache_bytes(model.config, 1, longest, model.lm.dtype.itemsize)
-    slots = min(request.slots, max(1, len(jobs))) if request.slots else default_slots(len(jobs), slot, model.device)
+    slots = min(request.slots, len(jobs)) if request.slots else default_slots(len(jobs), slot, model.device)
     gib = 2**30
     notice(
         f"slots: {slots}, each with {slot / gib:.3f} GiB of cache for the longest call "

@@ -1,23 +1,11 @@
 """`personaplex offline`: one call, a WAV in, the agent's WAV and its transcript out."""
 
-import os
-import re
-import secrets
 import time
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from personaplex.cli import options as o
 from personaplex.cli.console import LogLevel, configure, log, result
-from personaplex.core.errors import InputError, UsageError
-
-if TYPE_CHECKING:
-    from personaplex.cli.loading import ModelOptions
-    from personaplex.core.job import Job
-    from personaplex.core.outputs import OutputOptions, OutputPaths
-    from personaplex.core.sampling import Sampling
 
 EXAMPLE = "Example: personaplex offline --input-wav call.wav --voice-prompt NATM1"
 
@@ -75,6 +63,10 @@ def offline(
     device: o.Device = "auto",
     dtype: o.DtypeName = o.Dtype.auto,
     cpu_offload: o.CpuOffload = False,
+    pace: Annotated[
+        o.PaceOption,
+        o.option("--pace", panel=o.RUN, help="none: as fast as it goes; realtime: as a live call, its latencies told."),
+    ] = o.PaceOption.none,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
     log_level: o.Level = LogLevel.warning,
@@ -86,7 +78,9 @@ def offline(
     """
     configure(log_level, quiet)
     begun = time.perf_counter()
+    from personaplex.cli.checks import check_channel, check_seed, draw_seed
     from personaplex.cli.loading import ModelOptions, prompt_text
+    from personaplex.cli.offline_run import Request, run_one
     from personaplex.core.exports import parse_formats
     from personaplex.core.model import Overrides
     from personaplex.core.outputs import OutputOptions, OutputPaths
@@ -109,6 +103,7 @@ def offline(
             model, hf_repo, revision, Overrides(moshi_weight, mimi_weight, tokenizer), device, dtype, cpu_offload
         ),
         long_audio=long_audio,
+        pace=pace,
         progress=not quiet,
     )
     try:
@@ -123,116 +118,3 @@ def offline(
     else:
         for path in request.paths.all(request.output):
             result(str(path))
-
-
-@dataclass(frozen=True)
-class Request:
-    """One call as the options describe it."""
-
-    input: Path
-    voice: str
-    voice_folder: Path | None
-    text: str
-    channel: str
-    seed: int
-    sampling: "Sampling"
-    align: o.AlignOption
-    paths: "OutputPaths"
-    output: "OutputOptions"
-    model: "ModelOptions"
-    long_audio: o.LongAudio
-    progress: bool
-
-
-def draw_seed() -> int:
-    """A seed that is short to type again."""
-    return secrets.randbelow(2**31)
-
-
-def check_seed(seed: int) -> int:
-    """`seed`, if the noise can take it; raises UsageError."""
-    from personaplex.core.noise import MAX_SEED
-
-    if seed > MAX_SEED:
-        raise UsageError(f"--seed {seed} is too large", f"use one from 0 to {MAX_SEED}, or -1")
-    return seed
-
-
-def check_channel(channel: str) -> str:
-    """`channel`, if it can name one; raises UsageError."""
-    from personaplex.core.manifest import CHANNEL
-
-    if not re.fullmatch(CHANNEL, channel):
-        raise UsageError(f'--channel "{channel}" is unknown', "use mix, left, right, or a number from 0")
-    return channel
-
-
-def run_one(request: Request) -> dict[str, object]:
-    """Run the call, write its files and return the transcript; raises PersonaplexError and leaves nothing behind."""
-    started, start = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
-    from personaplex.cli.loading import locate_model
-    from personaplex.cli.progress import CallProgress
-    from personaplex.core import audio
-    from personaplex.core.batch import Batch, Plan
-    from personaplex.core.job import Failure, Job, Prompt, Response
-    from personaplex.core.outputs import Run, write
-    from personaplex.voices.catalogue import find
-    from personaplex.voices.loading import load_voice
-
-    _check_paths(request)
-    frames = audio.planned_frames(request.input)
-    located = locate_model(request.model)
-    voice_path = find(request.voice, request.voice_folder, located.voices_folder)
-    model = located.load()
-    voice = load_voice(voice_path, model)
-    prompt = Prompt(voice, request.text.strip(), tuple(model.tokenizer.prompt_ids(request.text)))
-    job = Job(request.input.stem, request.input, prompt, request.seed, frames, request.channel)
-    if request.long_audio is o.LongAudio.error:
-        refuse_long(job, model.config.lm.context, request.align)
-    plan = Plan(1, request.sampling, request.align.value)
-    run = Run.of(model, plan.slots, plan.sampling, plan.align, request.output)
-
-    def deliver(response: Response) -> dict[str, object]:
-        seconds = time.perf_counter() - start
-        return write(response, run, request.paths, str(request.input), started, seconds)
-
-    with CallProgress(request.progress) as progress:
-        (outcome,) = Batch(model, plan, deliver, progress.update).run([job])
-    if isinstance(outcome, Failure):
-        raise outcome.error
-    _report(outcome, time.perf_counter() - start)
-    return outcome
-
-
-def _check_paths(request: Request) -> None:
-    """No output may take another's place, the input's or the voice's, and every folder must be there."""
-    paths = [path.resolve() for path in request.paths.all(request.output)]
-    for path in paths:
-        o.check_utf8(str(path), f"the path {os.fsencode(path)!r}")
-        if path == request.input.resolve():
-            raise UsageError(f"the output {path} would replace the input", "choose another --output-wav")
-        if path == Path(request.voice).resolve():
-            raise UsageError(f"the output {path} would replace the voice", "choose other names")
-        if paths.count(path) > 1:
-            raise UsageError(f"two outputs would be {path}", "choose other names")
-        if not os.path.isdir(path.parent):  # Path.is_dir raises for a name that is too long
-            raise UsageError(f"{path}: there is no folder {path.parent}", "create it first")
-
-
-def refuse_long(job: "Job", context: int, align: o.AlignOption) -> None:
-    """Raise InputError for a call that is longer than the context."""
-    from personaplex.core.call import live_calls
-
-    calls = live_calls(job.frames, align.value)
-    if job.prompt.steps + calls > context:
-        what = f"{job.input}: {job.prompt.steps} prompt and {calls} live frames exceed the context of {context}"
-        raise InputError(what, "shorten the call, or allow it with --long-audio warn")
-
-
-def _report(document: dict[str, object], seconds: float) -> None:
-    warnings, volatile = document["warnings"], document["volatile"]
-    for warning in warnings if isinstance(warnings, list) else []:
-        log.warning("%s", warning)
-    phases = volatile["phases"] if isinstance(volatile, dict) else {}
-    spent = ", ".join(f"{name} {value:.2f} s" for name, value in phases.items())
-    log.info("%s; in all %.2f s", spent, seconds)

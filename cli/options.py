@@ -30,6 +30,13 @@ class AlignOption(StrEnum):
     model = "model"
 
 
+class PaceOption(StrEnum):
+    """How the caller's frames arrive."""
+
+    none = "none"
+    realtime = "realtime"
+
+
 class LongAudio(StrEnum):
     """What to do with a call that is longer than the context."""
 

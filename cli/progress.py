@@ -9,6 +9,8 @@ from rich.text import Text
 from personaplex.core.batch import Live
 from personaplex.core.config import FRAME_RATE
 
+NAME_WIDTH = 24  # leaves room for a bar and all figures on a line of 80
+
 
 class RealTimeColumn(ProgressColumn):
     """How many seconds of calls are made in a second."""
@@ -24,7 +26,7 @@ class CallProgress:
     def __init__(self, shown: bool, total_frames: int | None = None) -> None:
         console = Console(stderr=True)
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             TextColumn("{task.completed:.0f}/{task.total:.0f} frames"),
             RealTimeColumn(),
@@ -43,6 +45,11 @@ class CallProgress:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
+    def failed(self, count: int) -> None:
+        """Show how many calls have failed so far."""
+        if self._overall is not None and count:
+            self._progress.update(self._overall, description=f"all calls, {count:,} failed")
+
     def update(self, calls: Sequence[Live]) -> None:
         """Show the calls in the slots, one frame further."""
         if self._progress.disable:
@@ -50,9 +57,13 @@ class CallProgress:
         if self._overall is not None:
             self._progress.advance(self._overall, len(calls))
         for call in calls:
-            name = call.job.id
-            if name not in self._tasks:
-                self._tasks[name] = self._progress.add_task(name, total=call.total)
-            self._progress.update(self._tasks[name], completed=len(call.frames))
-            if len(call.frames) == call.total:
-                self._progress.remove_task(self._tasks.pop(name))
+            self.follow(call.job.id, len(call.frames), call.total)
+
+    def follow(self, name: str, done: int, total: int) -> None:
+        """Show a call with `done` of `total` frames."""
+        if name not in self._tasks:
+            shown = name if len(name) <= NAME_WIDTH else f"…{name[1 - NAME_WIDTH :]}"
+            self._tasks[name] = self._progress.add_task(shown, total=total)
+        self._progress.update(self._tasks[name], completed=done)
+        if done == total:
+            self._progress.remove_task(self._tasks.pop(name))

@@ -14,17 +14,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import nn
 
-from personaplex.core.config import CODEBOOKS, FRAME_RATE, FRAME_SAMPLES, PERSONAPLEX_7B, USER, DepthConfig, ModelConfig
+from personaplex.core.config import CODEBOOKS, FRAME_SAMPLES, PERSONAPLEX_7B, USER, DepthConfig, ModelConfig
 from personaplex.core.engine import Engine
+from personaplex.core.live import BUDGET_MS
 from personaplex.core.lm.model import LM
 from personaplex.core.mimi.codec import CHUNK_FRAMES, Mimi
 from personaplex.core.sampling import Sampling
 from personaplex.core.session import Persona
 
-BUDGET_MS = 1000 / FRAME_RATE  # a live call's time for a frame
 WARM_UP = 3
 PARTS_TICKS = 4
 
@@ -102,7 +103,7 @@ def run(lm: LM, mimi: Mimi, slots: int, frames: int, context_used: int, copy_byt
     return BenchRow(
         slots=slots,
         ms_per_tick=round(median, 3),
-        ms_per_tick_p95=round(percentile(ticks, 95), 3),
+        ms_per_tick_p95=round(float(np.percentile(ticks, 95)), 3),
         times_real_time=round(slots * BUDGET_MS / (median + parts["codec"]), 3),
         peak_memory_bytes=peak_memory(lm.device),
         parts={name: round(spent, 3) for name, spent in parts.items()},
@@ -219,12 +220,6 @@ def copy_bandwidth(device: torch.device) -> float:
         target.copy_(source)
         best = min(best, clock.now() - start)
     return 2 * _COPY_BYTES / (best / 1000)
-
-
-def percentile(values: list[float], percent: float) -> float:
-    """The value that `percent` of `values` do not exceed."""
-    ordered = sorted(values)
-    return ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)]
 
 
 def reset_peak_memory(device: torch.device) -> None:

@@ -1,8 +1,9 @@
 """The two ends of a call, off the engine's path: recording -> user codes before it, tokens -> samples after it."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -43,12 +44,13 @@ def prepare(job: Job, mimi: Mimi, config: ModelConfig, align: Align) -> Prepared
     if align == "model":
         codes = torch.cat([codes, silence(config)[None]])
     seconds = {"read": read - start, "encode": time.perf_counter() - read}
-    warnings = (*recording.warnings, *_context_warnings(job, len(codes), config))
+    warnings = (*recording.warnings, *context_warnings(job, len(codes), config))
     return Prepared(job, codes, len(recording.samples), recording.info, warnings, seconds)
 
 
-def _context_warnings(job: Job, calls: int, config: ModelConfig) -> tuple[str, ...]:
-    """Live call u reads position P - 1 + u and sees `window` of them, so from u = window + 1 - P the first is gone."""
+def context_warnings(job: Job, calls: int, config: ModelConfig) -> tuple[str, ...]:
+    """What to say of a job whose `calls` live calls are more than the context leaves room for."""
+    # Live call u reads position P - 1 + u and sees `window` of them, so from u = window + 1 - P the first is gone.
     free = config.lm.window + 1 - job.prompt.steps
     if calls <= free:
         return ()
@@ -59,11 +61,23 @@ def _context_warnings(job: Job, calls: int, config: ModelConfig) -> tuple[str, .
 def finish(prepared: Prepared, frames: Tensor, mimi: Mimi, align: Align, seconds: dict[str, float]) -> Response:
     """Decode a call's returned frames int64 [calls, 9] and trim the samples to the input's length."""
     start = time.perf_counter()
-    samples = mimi.decode_call(frames[:, 1:]).numpy()
+    samples = mimi.decode_call(frames[:, 1:])
+    return respond(prepared, frames, samples, align, seconds | {"decode": time.perf_counter() - start})
+
+
+def respond(
+    prepared: Prepared,
+    frames: Tensor,
+    decoded: Tensor,
+    align: Align,
+    seconds: Mapping[str, float],
+    pace: Mapping[str, Any] | None = None,
+) -> Response:
+    """The response of returned frames int64 [calls, 9] and their samples [calls * 1920], aligned and trimmed."""
+    samples = decoded.numpy()
     if align == "model":
         frames, samples = frames[1:], samples[FRAME_SAMPLES:]
     tokens = frames.cpu().numpy().astype(np.int32)
-    spent = prepared.seconds | seconds | {"decode": time.perf_counter() - start}
     return Response(
         job=prepared.job,
         tokens=tokens,
@@ -71,5 +85,6 @@ def finish(prepared: Prepared, frames: Tensor, mimi: Mimi, align: Align, seconds
         samples=np.ascontiguousarray(samples[: prepared.samples]),
         info=prepared.info,
         warnings=prepared.warnings,
-        seconds=spent,
+        seconds={**prepared.seconds, **seconds},
+        pace=pace,
     )

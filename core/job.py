@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -61,7 +62,7 @@ class Response:
     """What the agent answered: frame u of `tokens` int32 [F, 9] (text, codebooks 0-7) stands at 0.08·u s of `samples`.
 
     `samples` is float32 [N] at 24 kHz, as long as the input; `user_codes` is int32 [F, 8]. `seconds` are spent on
-    each phase, in wall time.
+    each phase, in wall time; `pace` tells how a call at real time's pace kept its deadlines.
     """
 
     job: Job
@@ -71,6 +72,7 @@ class Response:
     info: AudioInfo
     warnings: tuple[str, ...]
     seconds: Mapping[str, float]
+    pace: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)

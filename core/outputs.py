@@ -1,11 +1,12 @@
 """A response's files: WAV, transcript, exports, tokens and the stereo mix, all or none of them."""
 
+import json
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -34,6 +35,8 @@ from personaplex.core.transcript import (
     words,
 )
 from personaplex.core.wav import SUBTYPES, write_wav
+
+Pace = Literal["batch", "realtime"]
 
 _VERSIONS = ("personaplex", "torch", "numpy", "soundfile", "soxr", "sentencepiece", "pyloudnorm")
 
@@ -94,13 +97,17 @@ class Run:
     options: OutputOptions
 
     @classmethod
-    def of(cls, model: Model, slots: int, sampling: Sampling, align: Align, options: OutputOptions) -> "Run":
-        """The run of a loaded model. The slots are recorded only where bits may depend on them: not on a CPU."""
+    def of(
+        cls, model: Model, slots: int, sampling: Sampling, align: Align, options: OutputOptions, pace: Pace = "batch"
+    ) -> "Run":
+        """The run of a loaded model. A CPU's bits may depend on its threads, a GPU's on the slots."""
         device = model.device.type
         engine = EngineInfo(
             device=device,
             dtype=str(model.lm.dtype).removeprefix("torch."),
+            threads=torch.get_num_threads() if device == "cpu" else None,
             slots=None if device == "cpu" else slots,
+            pace=pace,
             versions={"python": platform.python_version()} | {name: version(name) for name in _VERSIONS},
         )
         info = ModelInfo(model.name, model.revision, model.weights_sha256)
@@ -165,6 +172,8 @@ def _document(
         "times_real_time": round(duration / volatile["seconds"], 2) if volatile["seconds"] else None,
         "phases": {name: round(spent, 3) for name, spent in response.seconds.items()},
     }
+    if response.pace is not None:
+        extra["pace"] = dict(response.pace)
     return document(
         id=job.id,
         tokens=response.tokens,
@@ -201,4 +210,12 @@ def _write_tokens(path: Path, response: Response) -> None:
     }
     metadata = {"schema": "personaplex.tokens/1", "id": response.job.id, "frame_samples": str(FRAME_SAMPLES)}
     with replacing(path) as part:
-        part.write_bytes(save(tensors, metadata))
+        part.write_bytes(_with_sorted_header(save(tensors, metadata)))
+
+
+def _with_sorted_header(file: bytes) -> bytes:
+    """A safetensors file with its header's keys in order: those of the metadata come in another one at every call."""
+    end = 8 + int.from_bytes(file[:8], "little")
+    header = json.dumps(json.loads(file[8:end]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)  # so that the tensors' data stays aligned
+    return len(header).to_bytes(8, "little") + header + file[end:]

@@ -65,7 +65,7 @@ def prompt_steps(voice: Voice, text_tokens: Sequence[int]) -> int:
 def prefill(lm: LM, config: ModelConfig, voice: Voice, text_tokens: Sequence[int]) -> Persona:
     """Run a whole prompt through the temporal transformer at once.
 
-    Raises VoiceError where an embedded voice has another width than the model.
+    Raises VoiceError where an embedded voice has another width than the model, or tokens that the model lacks.
     """
     steps = prompt_steps(voice, text_tokens)
     script = _script(config, text_tokens)
@@ -82,6 +82,7 @@ def prefill(lm: LM, config: ModelConfig, voice: Voice, text_tokens: Sequence[int
         edge = voice.columns[:, [last % 4, voice.frames % 4]].T
         # The last voice frame: its undelayed tokens stand in column V - 1, the delayed ones wait in column V.
         frame = torch.where(torch.tensor(DELAYS) == 0, edge[0], edge[1])
+        _check_tokens(torch.stack([edge[0], frame]), config)
         columns, held = _columns(torch.cat([frame[None], script]), start=last, initial=_initial(config))
         columns[0] = edge[0]
         embedded = voice.embeddings.to(lm.device, lm.dtype)
@@ -92,6 +93,13 @@ def prefill(lm: LM, config: ModelConfig, voice: Voice, text_tokens: Sequence[int
 
 def _initial(config: ModelConfig) -> Tensor:
     return torch.tensor([config.lm.text_vocab] + [config.lm.audio_vocab] * (STREAMS - 1))
+
+
+def _check_tokens(columns: Tensor, config: ModelConfig) -> None:
+    """Refuse a voice's columns [n, 17] whose tokens can't be embedded."""
+    for column, stream in ((columns < 0) | (columns > _initial(config))).nonzero().tolist():
+        what = f"the voice holds token {columns[column, stream]} in stream {stream}, which this model lacks"
+        raise VoiceError(what, "its file is damaged, or made for another model: fetch or make it anew")
 
 
 def _frames(count: int, user: Sequence[int]) -> Tensor:

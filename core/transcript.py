@@ -83,11 +83,18 @@ class ModelInfo:
 
 @dataclass(frozen=True)
 class EngineInfo:
-    """What they ran on; `slots` is None where the answer can't depend on it, `versions` are of the packages it can."""
+    """What they ran on.
+
+    `threads` (of a CPU) and `slots` are None where the answer can't depend on them. `pace` is "batch" for a codec that
+    runs over whole calls, "realtime" for one that runs frame by frame. `versions` are of the packages that the answer
+    depends on.
+    """
 
     device: str
     dtype: str
+    threads: int | None
     slots: int | None
+    pace: str
     versions: Mapping[str, str]
 
 

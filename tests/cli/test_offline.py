@@ -24,7 +24,7 @@ FIELDS = {
     "prompt": ["voice", "voice_sha256", "text", "tokens", "steps"],
     "sampling": ["seed", "temp_text", "top_k_text", "temp_audio", "top_k_audio", "greedy", "noise"],
     "model": ["name", "revision", "weights_sha256"],
-    "engine": ["device", "dtype", "slots", "versions"],
+    "engine": ["device", "dtype", "threads", "slots", "pace", "versions"],
     "volatile": ["started", "seconds", "times_real_time", "phases"],
 }
 SHA256 = re.compile("[0-9a-f]{64}")

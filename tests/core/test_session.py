@@ -138,6 +138,23 @@ def test_a_voice_of_another_width() -> None:
     assert raised.value.mend
 
 
+@pytest.mark.parametrize(("stream", "token"), [(0, 32_001), (0, -1), (1, 2049), (9, -1), (16, 2049)])
+def test_a_voice_with_tokens_that_the_model_lacks(stream: int, token: int) -> None:
+    voice = embedded([[7] * 8] * 4)
+    voice.columns[stream, 0 if stream in DELAYED else 3] = token
+    with pytest.raises(VoiceError, match=f"token {token} in stream {stream}") as raised:
+        prompt(voice, [])
+    assert raised.value.mend
+
+
+def test_columns_that_are_not_read_may_hold_anything() -> None:
+    voice = [[7] * 8] * 4
+    odd = embedded(voice)
+    odd.columns[:, 1:3] = -2
+    odd.columns[[0, 1, 9], 0] = -2
+    assert prompt(odd, [5]) == expected(voice, [5])
+
+
 def test_silence() -> None:
     assert silence(CONFIG).tolist() == SILENCE
 

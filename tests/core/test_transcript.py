@@ -210,7 +210,7 @@ def make() -> Callable[..., dict[str, object]]:
             "prompt": PromptInfo("NATM1", "ab", 'Say "é".', 34, 131),
             "sampling": SamplingInfo(42, 0.7, 25, 0.8, 250, False, "philox/1"),
             "model": ModelInfo("tiny", "main", "cd"),
-            "engine": EngineInfo("cpu", "float32", 8, {"numpy": "2"}),
+            "engine": EngineInfo("cpu", "float32", 2, None, "batch", {"numpy": "2"}),
             "warnings": ["[ 1, 2 ]"],
             "volatile": {"seconds": 2.4},
         }
@@ -233,7 +233,7 @@ def test_document_has_the_fields_of_the_schema_in_order(make: Callable[..., dict
     fields = "seed temp_text top_k_text temp_audio top_k_audio greedy noise"
     assert " ".join(made["sampling"]) == fields
     assert list(made["model"]) == ["name", "revision", "weights_sha256"]
-    assert list(made["engine"]) == ["device", "dtype", "slots", "versions"]
+    assert list(made["engine"]) == ["device", "dtype", "threads", "slots", "pace", "versions"]
 
 
 def test_without_volatile_is_the_same_on_every_run(make: Callable[..., dict[str, object]]) -> None:
