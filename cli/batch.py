@@ -39,6 +39,7 @@ class BatchRequest:
     sampling: "Sampling"
     align: o.AlignOption
     model: "ModelOptions"
+    graphs: bool
     slots: int | None
     shard: tuple[int, int]
     existing: Existing
@@ -122,6 +123,7 @@ def batch(
     device: o.Device = "auto",
     dtype: o.DtypeName = o.Dtype.auto,
     cpu_offload: o.CpuOffload = False,
+    cuda_graphs: o.CudaGraphs = o.Graphs.auto,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
     log_level: o.Level = LogLevel.warning,
@@ -164,6 +166,7 @@ def batch(
         model=ModelOptions(
             model, hf_repo, revision, Overrides(moshi_weight, mimi_weight, tokenizer), device, dtype, cpu_offload
         ),
+        graphs=cuda_graphs is o.Graphs.auto and not cpu_offload,
         slots=slots,
         shard=_shard(shard),
         existing=existing,

@@ -100,7 +100,7 @@ def _run_items(items: Sequence[PlannedItem], request: BatchRequest, located: Loc
     model = located.load()
     jobs = _jobs(items, voices, request, model, ledger)
     by_id = {item.item.id: item for item in items}
-    plan = Plan(_slots(jobs, request, model), request.sampling, request.align.value)
+    plan = Plan(_slots(jobs, request, model), request.sampling, request.align.value, request.graphs)
     run = Run.of(model, plan.slots, plan.sampling, plan.align, request.outputs)
     started = datetime.now(UTC).isoformat(timespec="seconds")
     volatile = {"started": started, "command": sys.argv, "folder": os.getcwd(), "shard": list(request.shard)}

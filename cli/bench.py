@@ -35,6 +35,7 @@ def bench(
     ] = 500,
     device: o.Device = "auto",
     dtype: o.DtypeName = o.Dtype.auto,
+    cuda_graphs: o.CudaGraphs = o.Graphs.auto,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
     log_level: o.Level = LogLevel.warning,
@@ -52,7 +53,8 @@ def bench(
     rows = []
     for count in counts:
         notice(f"{count} slots …")
-        rows.append(core.run(lm, mimi, count, frames, context_used, bandwidth))
+        work = core.Work(count, frames, context_used, cuda_graphs is o.Graphs.auto)
+        rows.append(core.run(lm, mimi, work, bandwidth))
     if as_json:
         document = {
             "shape": model or shape.value,

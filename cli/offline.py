@@ -63,6 +63,7 @@ def offline(
     device: o.Device = "auto",
     dtype: o.DtypeName = o.Dtype.auto,
     cpu_offload: o.CpuOffload = False,
+    cuda_graphs: o.CudaGraphs = o.Graphs.auto,
     pace: Annotated[
         o.PaceOption,
         o.option("--pace", panel=o.RUN, help="none: as fast as it goes; realtime: as a live call, its latencies told."),
@@ -102,6 +103,7 @@ def offline(
         model=ModelOptions(
             model, hf_repo, revision, Overrides(moshi_weight, mimi_weight, tokenizer), device, dtype, cpu_offload
         ),
+        graphs=cuda_graphs is o.Graphs.auto and not cpu_offload,
         long_audio=long_audio,
         pace=pace,
         progress=not quiet,

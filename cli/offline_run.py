@@ -38,6 +38,7 @@ class Request:
     paths: OutputPaths
     output: OutputOptions
     model: ModelOptions
+    graphs: bool
     long_audio: o.LongAudio
     pace: o.PaceOption
     progress: bool
@@ -68,7 +69,9 @@ def run_one(request: Request) -> dict[str, object]:
         if live:
             outcome = deliver(run_live(job, model, request.sampling, align, progress.follow))
         else:
-            outcome = _run_batch(Batch(model, Plan(1, request.sampling, align), deliver, progress.update), job)
+            outcome = _run_batch(
+                Batch(model, Plan(1, request.sampling, align, request.graphs), deliver, progress.update), job
+            )
     _report(outcome, time.perf_counter() - start)
     return outcome
 

@@ -37,6 +37,13 @@ class PaceOption(StrEnum):
     realtime = "realtime"
 
 
+class Graphs(StrEnum):
+    """Whether a tick is captured as a CUDA graph."""
+
+    auto = "auto"
+    off = "off"
+
+
 class LongAudio(StrEnum):
     """What to do with a call that is longer than the context."""
 
@@ -131,6 +138,9 @@ TokenizerFile = Annotated[
 ]
 Device = Annotated[str, option("--device", panel=MODEL, help="auto, cuda, cuda:N, mps or cpu.")]
 DtypeName = Annotated[Dtype, option("--dtype", panel=MODEL, help="Type to compute in; auto keeps the stored one.")]
+CudaGraphs = Annotated[
+    Graphs, option("--cuda-graphs", panel=MODEL, help="auto: replay ticks as CUDA graphs, on such a GPU.")
+]
 CpuOffload = Annotated[
     bool, option("--cpu-offload", panel=MODEL, help="Keep the large layers in host memory, for a small GPU (slow).")
 ]

@@ -16,12 +16,14 @@ import torch
 from torch import Tensor
 
 from personaplex.core.call import Align, Prepared, finish, live_calls, prepare
+from personaplex.core.config import CODEBOOKS
 from personaplex.core.engine import Engine
 from personaplex.core.errors import PersonaplexError
 from personaplex.core.job import Failure, Job, Response
 from personaplex.core.model import Model
 from personaplex.core.personas import Personas
 from personaplex.core.sampling import Sampling
+from personaplex.core.streams import side_stream
 
 AHEAD = 2  # calls encoded beyond those that the slots hold
 
@@ -35,6 +37,7 @@ class Plan:
     slots: int
     sampling: Sampling = field(default_factory=Sampling)
     align: Align = "reference"
+    graphs: bool = True
 
 
 @dataclass(eq=False)
@@ -89,7 +92,8 @@ class Batch(Generic[Delivered]):
         """What `deliver` returned for each job, or why it failed, in the order in which they end."""
         if not jobs:
             return
-        engine = Engine(self._model.lm, self._plan.slots, positions(jobs, self._plan.align), self._plan.sampling)
+        plan = self._plan
+        engine = Engine(self._model.lm, plan.slots, positions(jobs, plan.align), plan.sampling, plan.graphs)
         personas = Personas(self._model)
         waiting = deque(sorted(jobs, key=lambda job: -job.frames))
         ahead: deque[tuple[Job, Future[Prepared]]] = deque()
@@ -118,7 +122,8 @@ class Batch(Generic[Delivered]):
                 yield self._outcome(*behind.popleft())
 
     def _prepare(self, job: Job) -> Prepared:
-        return prepare(job, self._model.mimi, self._model.config, self._plan.align)
+        with side_stream(self._model.device):
+            return prepare(job, self._model.mimi, self._model.config, self._plan.align)
 
     def _admit(
         self, engine: Engine, personas: Personas, live: dict[int, Live], job: Job, future: Future[Prepared]
@@ -136,7 +141,7 @@ class Batch(Generic[Delivered]):
         return None
 
     def _tick(self, engine: Engine, live: dict[int, Live]) -> None:
-        user = torch.zeros(self._plan.slots, live[next(iter(live))].prepared.codes.shape[1], dtype=torch.int64)
+        user = torch.zeros(self._plan.slots, CODEBOOKS, dtype=torch.int64)
         for slot, call in live.items():
             user[slot] = call.prepared.codes[len(call.frames)]
         frames = engine.step(user)
@@ -147,8 +152,9 @@ class Batch(Generic[Delivered]):
 
     def _finish(self, call: Live) -> Delivered:
         seconds = call.seconds | {"live": time.perf_counter() - call.started}
-        frames = torch.stack(call.frames)
-        return self._deliver(finish(call.prepared, frames, self._model.mimi, self._plan.align, seconds))
+        with side_stream(self._model.device):
+            response = finish(call.prepared, torch.stack(call.frames), self._model.mimi, self._plan.align, seconds)
+        return self._deliver(response)
 
     def _outcome(self, job: Job, future: Future[Delivered]) -> Delivered | Failure:
         try:

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from personaplex.core.config import CODEBOOKS, FRAME_SAMPLES, PERSONAPLEX_7B, USER, DepthConfig, ModelConfig
-from personaplex.core.engine import Engine
+from personaplex.core.engine import Engine, Watch
 from personaplex.core.live import BUDGET_MS
 from personaplex.core.lm.model import LM
 from personaplex.core.mimi.codec import CHUNK_FRAMES, Mimi
@@ -89,17 +89,28 @@ def _filled(module: AnyModule, device: torch.device, dtype: torch.dtype, seed: i
     return module.requires_grad_(False).eval()
 
 
-def run(lm: LM, mimi: Mimi, slots: int, frames: int, context_used: int, copy_bytes_per_second: float) -> BenchRow:
-    """Time `frames` ticks of `slots` calls that all have `context_used` positions behind them."""
+@dataclass(frozen=True)
+class Work:
+    """`frames` ticks of `slots` calls that all have `context_used` positions behind them."""
+
+    slots: int
+    frames: int
+    context_used: int
+    graphs: bool = True
+
+
+def run(lm: LM, mimi: Mimi, work: Work, copy_bytes_per_second: float) -> BenchRow:
+    """Time some work, whole and in its parts (these without graphs)."""
+    slots = work.slots
     reset_peak_memory(lm.device)
-    bench = _Bench(lm, slots, frames, context_used)
+    bench = _Bench(lm, work)
     for _ in range(WARM_UP):
         bench.tick()
-    ticks = [bench.tick() for _ in range(frames)]
+    ticks = [bench.tick() for _ in range(work.frames)]
     parts = bench.parts()
     parts["codec"] = slots * codec_ms_per_frame(mimi)
     median = statistics.median(ticks)
-    read = bytes_per_tick(lm, slots, context_used)
+    read = bytes_per_tick(lm, slots, work.context_used)
     return BenchRow(
         slots=slots,
         ms_per_tick=round(median, 3),
@@ -147,21 +158,21 @@ class _Clock:
 class _Bench:
     """An engine with calls in all of its slots."""
 
-    def __init__(self, lm: LM, slots: int, frames: int, context_used: int) -> None:
-        ticks = WARM_UP + frames + PARTS_TICKS
+    def __init__(self, lm: LM, work: Work) -> None:
+        ticks = WARM_UP + work.frames + PARTS_TICKS
         self._lm = lm
         self._sampling = Sampling()
         self._clock = _Clock(lm.device)
-        self._engine = Engine(lm, slots, context_used + 1 + ticks, self._sampling)
-        self._user = torch.zeros(slots, CODEBOOKS, dtype=torch.int64)
-        persona = _persona(lm, context_used)
-        for slot in range(slots):
+        self._engine = Engine(lm, work.slots, work.context_used + 1 + ticks, self._sampling, work.graphs)
+        self._user = torch.zeros(work.slots, CODEBOOKS, dtype=torch.int64)
+        persona = _persona(lm, work.context_used)
+        for slot in range(work.slots):
             self._engine.admit(slot, persona, slot, ticks)
 
-    def tick(self) -> float:
-        """Milliseconds of one tick."""
+    def tick(self, watch: Watch | None = None) -> float:
+        """Milliseconds of one tick, which is no graph if it is watched."""
         start = self._clock.now()
-        self._engine.step(self._user)
+        self._engine.step(self._user, watch)
         return self._clock.now() - start
 
     def parts(self) -> dict[str, float]:
@@ -172,7 +183,7 @@ class _Bench:
             clock.timed(self._lm.depth, "forward", "depth"),
             clock.timed(self._sampling, "choose", "sampling"),
         ):
-            whole = sum(self.tick() for _ in range(PARTS_TICKS)) / PARTS_TICKS
+            whole = sum(self.tick(lambda _stream, _logits: None) for _ in range(PARTS_TICKS)) / PARTS_TICKS
         spent = {name: total / PARTS_TICKS for name, total in clock.spent.items()}
         # Of a tick's nine draws, eight are made inside the depth transformer.
         spent["depth"] -= spent["sampling"] * CODEBOOKS / (CODEBOOKS + 1)

@@ -5,6 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from personaplex.core.config import CODEBOOKS
+from personaplex.core.graphs import StepGraphs
 from personaplex.core.lm.model import LM
 from personaplex.core.sampling import Sampling
 from personaplex.core.session import Persona
@@ -16,10 +18,10 @@ class Engine:
     """A fixed number of slots, each of which takes one call at a time.
 
     `positions` is the longest call's prompt and live frames: the cache is no longer than that. What a slot computes
-    depends on its own call alone.
+    depends on its own call alone. `graphs` replays ticks as CUDA graphs, on a GPU only.
     """
 
-    def __init__(self, lm: LM, slots: int, positions: int, sampling: Sampling) -> None:
+    def __init__(self, lm: LM, slots: int, positions: int, sampling: Sampling, graphs: bool = False) -> None:
         self.slots = slots
         self.positions = positions
         self._lm = lm
@@ -28,6 +30,10 @@ class Engine:
         self._active = [False] * slots
         self._seed = torch.zeros(slots, dtype=torch.int64, device=lm.device)
         self._frame = torch.zeros(slots, dtype=torch.int64, device=lm.device)
+        # A graph reads its inputs where they lay when it was captured, so they never move.
+        self._mask = torch.zeros(slots, dtype=torch.bool, device=lm.device)
+        self._user = torch.zeros(slots, CODEBOOKS, dtype=torch.int64, device=lm.device)
+        self._graphs = StepGraphs(self._state) if graphs and lm.device.type == "cuda" else None
 
     @torch.inference_mode()
     def admit(self, slot: int, persona: Persona, seed: int, calls: int) -> None:
@@ -38,19 +44,22 @@ class Engine:
         self._seed[slot] = seed
         self._frame[slot] = 0
         self._active[slot] = True
+        self._mask[slot] = True
 
+    @torch.inference_mode()
     def release(self, slot: int) -> None:
         """End the call in a slot; the slot is idle until the next `admit`."""
         self._active[slot] = False
-        with torch.inference_mode():
-            self._state.reset([slot])
+        self._mask[slot] = False
+        self._state.reset([slot])
 
     @torch.inference_mode()
     def step(self, user: Tensor, watch: Watch | None = None) -> Tensor:
         """One frame of every admitted call: user codes int64 [slots, 8] -> tokens int64 [slots, 9] on the device.
 
         Live frame u returns the agent's frame before it (text, then codebooks 0-7); for u = 0 that is the prompt's
-        last frame. Rows of idle slots mean nothing. `watch(stream, logits)` sees the logits drawn from.
+        last frame. Rows of idle slots mean nothing. `watch(stream, logits)` sees the logits drawn from; such a tick
+        is never a graph.
         """
 
         def choose(logits: Tensor, stream: int) -> Tensor:
@@ -58,6 +67,14 @@ class Engine:
                 watch(stream, logits)
             return self._sampling.choose(logits, stream, self._seed, self._frame)
 
-        frames = self._lm.step(self._state, user.to(self._lm.device), self._active, choose)
+        def compute() -> Tensor:
+            return self._lm.compute(self._state, self._user, self._mask, choose)
+
+        self._user.copy_(user.pin_memory() if self._user.is_cuda else user, non_blocking=True)
+        if self._graphs is None or watch is not None:
+            frames = compute()
+        else:
+            frames = self._graphs.run(self._state.cache.read, compute)
+        self._state.cache.count(1, self._active)
         self._frame += 1
         return frames

@@ -2,10 +2,13 @@
 
 import errno
 import os
+import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import psutil
 
 from personaplex.core.errors import InputError
 
@@ -19,6 +22,8 @@ _MENDS = {
     errno.EROFS: "choose a folder on a disk that can be written to",
     errno.ENAMETOOLONG: "choose a shorter name",
 }
+
+_PART = re.compile(r"\.(?P<stem>.+)\.(?P<process>\d{1,9})\.[0-9a-f]{8}\.part(?P<suffix>(\.[^.]*)?)")
 
 
 @contextmanager
@@ -40,6 +45,27 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+def remove_stale_parts(paths: Iterable[Path]) -> None:
+    """Remove the temporary files that killed processes left of `paths`.
+
+    To be called before this process writes any: one with its number is that of a process before it, in a container
+    perhaps, where numbers are few.
+    """
+    names: dict[Path, set[str]] = {}
+    for path in paths:
+        names.setdefault(path.parent, set()).add(path.name)
+    for folder, wanted in names.items():
+        for part in folder.glob(".*.part*"):
+            match = _PART.fullmatch(part.name)
+            if match and match["stem"] + match["suffix"] in wanted and not _is_alive(int(match["process"])):
+                with suppress(OSError):
+                    part.unlink()
+
+
+def _is_alive(process: int) -> bool:
+    return process != os.getpid() and psutil.pid_exists(process)
 
 
 def make_folder(path: Path) -> None:

@@ -11,6 +11,8 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from personaplex.core.errors import UsageError
 from personaplex.core.noise import MAX_SEED
 
+CHANNEL = r"^(mix|left|right|[0-9]+)$"
+
 _MOST_FAULTS = 5
 
 
@@ -20,21 +22,28 @@ class Row(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     audio_filepath: str = Field(min_length=1, validation_alias=AliasChoices("audio_filepath", "input_wav"))
-    id: str | None = None
+    id: str | None = Field(default=None, min_length=1)
     voice_prompt: str | None = None
     text_prompt: str | None = None
     text_prompt_file: str | None = None
     role: str | None = None
     fields: dict[str, str] = Field(default_factory=dict)
     seed: int | None = Field(default=None, ge=0, le=MAX_SEED)
-    channel: str | None = None
+    channel: str | None = Field(default=None, pattern=CHANNEL)
     duration: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     offset: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
-    @field_validator("channel", mode="before")
+    @field_validator("id", "channel", mode="before")
     @classmethod
     def _number_as_text(cls, value: Any) -> Any:
         return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @field_validator("audio_filepath", "text_prompt_file")
+    @classmethod
+    def _names_a_file(cls, value: str | None) -> str | None:
+        if value is not None and "\0" in value:
+            raise ValueError("holds a NUL, which no path can")
+        return value
 
     @property
     def passed_through(self) -> dict[str, Any]:
@@ -42,19 +51,19 @@ class Row(BaseModel):
         return dict(self.model_extra or {})
 
 
-def read_rows(text: str, kind: str, name: str) -> list[Row]:
-    """The rows of a manifest's `text`; `kind` is "jsonl" or "csv" and `name` stands in messages.
+def read_rows(text: str, kind: str, name: str) -> list[tuple[int, Row]]:
+    """The rows of a manifest's `text`, each with its line; `kind` is "jsonl" or "csv", `name` stands in messages.
 
     Raises UsageError that lists the first faults by row and field.
     """
-    rows: list[Row] = []
+    rows: list[tuple[int, Row]] = []
     faults: list[str] = []
     for number, raw in _raw_csv(text) if kind == "csv" else _raw_jsonl(text):
         if isinstance(raw, str):
             faults.append(f"row {number}: {raw}")
             continue
         try:
-            rows.append(Row.model_validate(raw))
+            rows.append((number, Row.model_validate(raw)))
         except ValidationError as error:
             faults += [f"row {number}, {_field(fault['loc'])}: {fault['msg']}" for fault in error.errors()]
     if faults:
@@ -71,19 +80,29 @@ def _field(location: Iterable[Any]) -> str:
 
 def _raw_jsonl(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
     """Numbered objects, or what is wrong with a line."""
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):  # splitlines would also split inside strings
         if line.strip():
             try:
-                value = json.loads(line)
+                value = _loads(line)
             except ValueError as error:
                 yield number, f"not JSON ({error})"
             else:
                 yield number, value if isinstance(value, dict) else "not a JSON object"
 
 
+def _loads(text: str) -> Any:
+    """A JSON value that can be written again as UTF-8; raises ValueError."""
+    try:
+        value = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    return value
+
+
 def _raw_csv(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
     """Numbered rows below the header, without their empty cells; `fields` is a JSON object in its cell."""
-    reader = csv.DictReader(io.StringIO(text), strict=True)
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
         for row in reader:
             if None in row or None in row.values():
@@ -92,10 +111,10 @@ def _raw_csv(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
             cells: dict[str, Any] = {key: value for key, value in row.items() if value != ""}
             try:
                 if "fields" in cells:
-                    cells["fields"] = json.loads(cells["fields"])
+                    cells["fields"] = _loads(cells["fields"])
             except ValueError as error:
                 yield reader.line_num, f"fields is not a JSON object ({error})"
             else:
                 yield reader.line_num, cells
     except csv.Error as error:
-        yield reader.line_num, f"not CSV ({error})"
+        yield reader.reader.line_num, f"not CSV ({error})"

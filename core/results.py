@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from personaplex.core.errors import PersonaplexError, UsageError
-from personaplex.core.files import make_folder, write_text
+from personaplex.core.errors import InputError, PersonaplexError, UsageError
+from personaplex.core.files import make_folder, remove_stale_parts, write_text
 from personaplex.core.sources import Item
 
 RESULTS = "results.jsonl"
@@ -21,12 +21,17 @@ SCHEMA = "personaplex.run/1"
 
 ResultRow = dict[str, Any]
 
+_OWN = {
+    *("id", "status", "audio_filepath", "output", "transcript", "text", "duration", "voice", "seed"),
+    *("tokens_sha256", "pcm_sha256", "warnings", "error"),
+}
+
 
 def done_row(item: Item, document: Mapping[str, Any]) -> ResultRow:
-    """The row of an item with a transcript; the user's own keys of the manifest come first."""
+    """The row of an item with a transcript; the manifest's other keys come first."""
     output, prompt = document["output"], document["prompt"]
     folder = os.path.dirname(item.id)
-    return item.row.passed_through | {
+    return _passed_through(item) | {
         "id": item.id,
         "status": "done",
         "audio_filepath": item.source,
@@ -44,7 +49,7 @@ def done_row(item: Item, document: Mapping[str, Any]) -> ResultRow:
 
 def failed_row(item: Item, error: PersonaplexError) -> ResultRow:
     """The row of an item that could not be run."""
-    return item.row.passed_through | {
+    return _passed_through(item) | {
         "id": item.id,
         "status": "failed",
         "audio_filepath": item.source,
@@ -52,11 +57,16 @@ def failed_row(item: Item, error: PersonaplexError) -> ResultRow:
     }
 
 
+def _passed_through(item: Item) -> ResultRow:
+    """The manifest's other keys; one that results use themselves, such as NeMo's `text`, as `manifest_text`."""
+    return {f"manifest_{key}" if key in _OWN else key: value for key, value in item.row.passed_through.items()}
+
+
 def read_results(folder: Path) -> dict[str, ResultRow]:
     """The rows that a folder holds, by id; a torn or foreign line is passed over."""
     rows: dict[str, ResultRow] = {}
     try:
-        lines = (folder / RESULTS).read_text(encoding="utf-8").splitlines()
+        lines = (folder / RESULTS).read_text(encoding="utf-8").split("\n")
     except FileNotFoundError:
         return rows
     except (OSError, UnicodeDecodeError) as error:
@@ -83,12 +93,14 @@ def merge_results(folder: Path, order: Sequence[str], rows: Mapping[str, ResultR
 def write_run(folder: Path, settings: Mapping[str, Any], volatile: Mapping[str, Any]) -> None:
     """Record what it takes to repeat a run; raises InputError."""
     document = {"schema": SCHEMA, **settings, "volatile": dict(volatile)}
-    write_text(folder / RUN, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    make_folder(folder)
+    with _lock(folder):
+        write_text(folder / RUN, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
 
 @contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock, which the system lets go of when a process dies."""
+    """Hold the folder's lock, which the system lets go of when a process dies; clear away what such a one left."""
     if os.name != "posix":
         yield
         return
@@ -96,7 +108,12 @@ def _lock(folder: Path) -> Iterator[None]:
 
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            mend = "write to a folder on a file system that has locks"
+            raise InputError(f"{folder}: cannot be locked: {error.strerror}", mend) from error
+        remove_stale_parts((folder / RESULTS, folder / RUN))
         yield
     finally:
         os.close(descriptor)

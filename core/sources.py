@@ -27,7 +27,11 @@ _SEED_BITS = 53  # what every JSON reader keeps exactly
 
 @dataclass(frozen=True)
 class Item:
-    """One call of a run. `source` is its input as the user wrote it, `where` says which row or file it came from."""
+    """One call of a run.
+
+    `source` is its input as the user wrote it, `where` says which row or file it came from, and the row's paths are
+    relative to `folder`. `voice` and `seed` are chosen by the run and go before the row's.
+    """
 
     id: str
     path: Path
@@ -35,6 +39,7 @@ class Item:
     where: str
     folder: Path
     row: Row = field(repr=False)
+    voice: str | None = None
     seed: int | None = None
 
 
@@ -45,6 +50,9 @@ def read_source(source: str, pattern: str | None, output: Path) -> list[Item]:
     """
     path = Path(source)
     if source != STDIN and path.is_dir():
+        if not pattern and _same(path, output):
+            mend = "choose another folder with -o, or the inputs with --glob"
+            raise UsageError(f"{source}: the outputs would lie among the inputs and be taken for some", mend)
         items = _walk(path, pattern, output)
         if not items:
             pattern_too = f" that match {pattern}" if pattern else ""
@@ -58,15 +66,28 @@ def read_source(source: str, pattern: str | None, output: Path) -> list[Item]:
 
 
 def _walk(folder: Path, pattern: str | None, output: Path) -> list[Item]:
+    matching = _matching(folder, pattern) if pattern else None
     items = []
-    for where, folders, names in os.walk(folder):
+    for where, folders, names in os.walk(folder, onerror=_unreadable):
         folders[:] = [name for name in folders if not name.startswith(".") and not _same(Path(where, name), output)]
         for name in names:
-            relative = PurePosixPath(Path(where, name).relative_to(folder).as_posix())
-            chosen = relative.match(pattern) if pattern else relative.suffix.lower() in SUFFIXES
+            path = Path(where, name)
+            chosen = path.suffix.lower() in SUFFIXES if matching is None else path in matching
             if chosen and not name.startswith("."):
-                items.append(_walked(folder, relative))
+                items.append(_walked(folder, PurePosixPath(path.relative_to(folder).as_posix())))
     return sorted(items, key=lambda item: PurePosixPath(item.source).parts)
+
+
+def _matching(folder: Path, pattern: str) -> set[Path]:
+    try:
+        return set(folder.rglob(pattern))
+    except (ValueError, NotImplementedError) as error:
+        raise UsageError(f'--glob "{pattern}" makes no sense ({error})', "use one such as '*.flac'") from error
+
+
+def _unreadable(error: OSError) -> None:
+    mend = "make the folder readable, or choose files with a manifest"
+    raise UsageError(f"{error.filename}: cannot be walked: {error.strerror}", mend) from error
 
 
 def _same(path: Path, other: Path) -> bool:
@@ -81,42 +102,30 @@ def _walked(folder: Path, relative: PurePosixPath) -> Item:
 
 
 def _from_rows(source: str) -> list[Item]:
-    if source == STDIN:
-        text, kind, name, folder = sys.stdin.read(), "jsonl", "standard input", Path()
-    else:
-        path = Path(source)
-        kind, name, folder = path.suffix.lower().removeprefix("."), source, path.parent
-        if kind not in {"jsonl", "json", "csv"}:
-            raise UsageError(f"{source}: not a directory, a .jsonl or a .csv", "name one of these, or - for stdin")
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except OSError as error:
-            raise UsageError(f"{source}: {error.strerror}", "check the path") from error
-        except UnicodeDecodeError as error:
-            raise UsageError(f"{source}: not UTF-8 text", "save the manifest as UTF-8") from error
-    rows = read_rows(text, "csv" if kind == "csv" else "jsonl", name)
-    paths = [folder / row.audio_filepath for row in rows]
-    return [
-        Item(row.id or identity, path, row.audio_filepath, f"{name}, item {number}", folder, row)
-        for number, (row, path, identity) in enumerate(zip(rows, paths, _default_ids(rows), strict=True), start=1)
-    ]
+    path = Path(source)
+    kind = "jsonl" if source == STDIN else path.suffix.lower().removeprefix(".")
+    if kind not in {"jsonl", "json", "csv"}:
+        raise UsageError(f"{source}: not a directory, a .jsonl or a .csv", "name one of these, or - for stdin")
+    name, folder = ("standard input", Path()) if source == STDIN else (source, path.parent)
+    try:
+        content = sys.stdin.buffer.read() if source == STDIN else path.read_bytes()
+        text = content.decode("utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{name}: {error.strerror}", "check the path") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name}: not UTF-8 text", "save the manifest as UTF-8") from error
+    return [_listed(row, folder, f"{name}, row {number}") for number, row in read_rows(text, kind, name)]
 
 
-def _default_ids(rows: Sequence[Row]) -> list[str]:
-    """The inputs' relative paths without suffix; absolute ones count from the folder that all of those share."""
-    outside = [row.audio_filepath for row in rows if _leads_out(row.audio_filepath)]
-    shared = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in outside]) if outside else ""
-    ids = []
-    for row in rows:
-        path = row.audio_filepath
-        inside = os.path.relpath(os.path.abspath(path), shared) if _leads_out(path) else os.path.normpath(path)
-        stem = str(PurePosixPath(Path(inside).as_posix()).with_suffix(""))
-        ids.append(f"{stem}@{row.offset:g}s" if row.offset else stem)
-    return ids
+def _listed(row: Row, folder: Path, where: str) -> Item:
+    """A row's item. Without an id it has its input's path below `folder`, or the whole path of one that lies elsewhere.
 
-
-def _leads_out(path: str) -> bool:
-    return os.path.isabs(path) or os.path.normpath(path).startswith("..")
+    The part of a long recording is told by where it starts.
+    """
+    base, path = (Path(os.path.abspath(path)) for path in (folder, folder / row.audio_filepath))
+    inside = path.relative_to(base if path.is_relative_to(base) else path.anchor)
+    identity = os.path.splitext(inside.as_posix())[0] + (f"@{row.offset:.12g}s" if row.offset else "")
+    return Item(row.id or identity, folder / row.audio_filepath, row.audio_filepath, where, folder, row)
 
 
 def _check_ids(items: Sequence[Item]) -> None:
@@ -146,7 +155,7 @@ def expand(items: Sequence[Item], product: Product) -> list[Item]:
     """Every item with every voice, role and seed of the product; what was chosen is appended to the id."""
     made = list(items)
     if product.voices:
-        made = [_with(item, _label(voice), voice_prompt=voice) for item in made for voice in product.voices]
+        made = [replace(_with(item, _label(voice)), voice=voice) for item in made for voice in product.voices]
     if product.roles:
         cleared = {"text_prompt": None, "text_prompt_file": None}
         made = [_with(item, role, role=role, **cleared) for item in made for role in product.roles]

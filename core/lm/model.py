@@ -1,13 +1,13 @@
 """The language model: embeddings, temporal and depth transformers, and `step`, one frame of every call."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from personaplex.core.config import AGENT, STREAMS, USER, LMConfig
-from personaplex.core.lm.depth import DepthTransformer
+from personaplex.core.lm.depth import Choose, DepthTransformer
 from personaplex.core.lm.state import FREE, LMState
 from personaplex.core.lm.temporal import TemporalTransformer
 from personaplex.core.nn.linear import Packable, linear
@@ -66,14 +66,19 @@ class LM(Packable):
         return state
 
     @torch.inference_mode()
-    def step(
-        self, state: LMState, user: Tensor, active: Sequence[bool], choose: Callable[[Tensor, int], Tensor]
-    ) -> Tensor:
+    def step(self, state: LMState, user: Tensor, active: Sequence[bool], choose: Choose) -> Tensor:
         """One live call c of the active rows: read column c - 1, fill column c; returns frame c - 1, int64 [B, 9].
 
         `user` int64 [B, 8] are the user's codes of frame c. `choose(logits [B, vocabulary], stream)` draws the tokens
         [B] of a stream: 0 is text, 1-8 are the agent's codebooks.
         """
+        frame = self.compute(state, user, torch.tensor(active, device=self.device), choose)
+        state.cache.count(1, active)
+        return frame
+
+    @torch.inference_mode()
+    def compute(self, state: LMState, user: Tensor, active: Tensor, choose: Choose) -> Tensor:
+        """The device's half of `step`, which can be captured as a graph; `active` is bool [B]."""
         rows = len(state.column)
         padding = -rows % ROW_MULTIPLE if self.device.type == "cpu" else 0
 
@@ -83,7 +88,7 @@ class LM(Packable):
         def draw(logits: Tensor, stream: int) -> Tensor:
             return pad(choose(logits[:rows], stream))
 
-        hidden = self.temporal.step(self.embed(pad(state.column))[:, None], state.cache, active)[:, 0]
+        hidden = self.temporal.step(self.embed(pad(state.column))[:, None], state.cache)[:, 0]
         text = draw(linear(hidden, self.text_linear), 0)
         agent = self.depth(hidden, text, pad(state.held[:, AGENT]), lambda logits, step: draw(logits, 1 + step))
         text, agent = text[:rows], agent[:rows]

@@ -26,11 +26,14 @@ class LMState:
         column = torch.zeros(rows, STREAMS, dtype=torch.int64, device=device)
         return cls(cache, column, torch.full_like(column, FREE))
 
-    def advance(self, column: Tensor, held: Tensor, active: Sequence[bool]) -> None:
-        """Take the next column and what waits for the one after, in the active rows."""
-        on = torch.tensor(active, device=column.device)[:, None]
-        self.column.copy_(torch.where(on, column, self.column))
-        self.held.copy_(torch.where(on, held, self.held))
+    def advance(self, column: Tensor, held: Tensor, active: Tensor) -> None:
+        """Take the next column and what waits for the one after, in the rows of the mask `active`, bool [B].
+
+        On the device alone: the caller counts the position in the cache on the host.
+        """
+        self.column.copy_(torch.where(active[:, None], column, self.column))
+        self.held.copy_(torch.where(active[:, None], held, self.held))
+        self.cache.length += active
 
     def reset(self, rows: Sequence[int]) -> None:
         """Make these rows idle."""

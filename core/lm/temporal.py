@@ -1,6 +1,6 @@
 """The temporal transformer: one column of tokens in, one vector out, a cache behind it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -59,17 +59,19 @@ class TemporalTransformer(nn.Module):
             config.num_layers, rows, config.num_heads, slots, config.head_dim, alpha.device, alpha.dtype
         )
 
-    def step(self, x: Tensor, cache: KVCache, active: Sequence[bool]) -> Tensor:
-        """One position of every active row: [R, 1, dim] -> normed [R, 1, dim]; rows beyond the cache's are padding."""
+    def step(self, x: Tensor, cache: KVCache) -> Tensor:
+        """One position of every row: [R, 1, dim] -> normed [R, 1, dim]; rows beyond the cache's are padding.
+
+        The caller advances the cache in the rows that are in use.
+        """
         positions = F.pad(cache.length, (0, len(x) - cache.rows))
         rotation = Rotation.at(positions[:, None], self.config.head_dim)
         for index, layer in enumerate(self.layers):
 
             def attend(query: Tensor, key: Tensor, value: Tensor, index: int = index) -> Tensor:
-                return attend_step(query, key, value, cache, index, active)
+                return attend_step(query, key, value, cache, index)
 
             x = layer(x, rotation, attend)
-        cache.advance(1, active)
         out: Tensor = self.out_norm(x)
         return out
 

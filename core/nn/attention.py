@@ -12,17 +12,13 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from personaplex.core.nn.cache import KVCache
 
-READ_BLOCK = 128
 
-
-def attend_step(
-    query: Tensor, key: Tensor, value: Tensor, cache: KVCache, layer: int, active: Sequence[bool]
-) -> Tensor:
+def attend_step(query: Tensor, key: Tensor, value: Tensor, cache: KVCache, layer: int) -> Tensor:
     """Write one position into every row's ring and attend from it: [R, H, 1, D] -> [R, H, 1, D].
 
     The cache may have fewer rows than R: those behind are padding and come out as zeros. The ring is as long as the
-    window, so all of a full ring is visible. The write of a row that is not active lands where its next active one
-    does; its output is finite and nothing reads it.
+    window, so all of a full ring is visible. The caller advances the rows that are in use after the last layer: what
+    another row writes lands where its next position does; its output is finite and nothing reads it.
     """
     keys, values = cache.keys[layer], cache.values[layer]
     rows = torch.arange(cache.rows, device=query.device)
@@ -31,27 +27,21 @@ def attend_step(
     values[rows, :, slot] = value[: cache.rows, :, 0]
     out = torch.zeros_like(query)
     attend = _attend_rows if query.device.type == "cpu" else _attend_masked
-    attend(query, keys, values, cache, active, out)
+    attend(query, keys, values, cache, out)
     return out
 
 
-def _attend_rows(
-    query: Tensor, keys: Tensor, values: Tensor, cache: KVCache, active: Sequence[bool], out: Tensor
-) -> None:
+def _attend_rows(query: Tensor, keys: Tensor, values: Tensor, cache: KVCache, out: Tensor) -> None:
     """Row by row, each over its own keys alone: the shape a row sees, and so its rounding, depends on that row only."""
-    for row, on in enumerate(active):
-        if on:
-            used = min(cache.filled[row] + 1, cache.slots)
-            one = slice(row, row + 1)
-            out[one] = scaled_dot_product_attention(query[one], keys[one, :, :used], values[one, :, :used])
+    for row, filled in enumerate(cache.filled):
+        used = min(filled + 1, cache.slots)
+        one = slice(row, row + 1)
+        out[one] = scaled_dot_product_attention(query[one], keys[one, :, :used], values[one, :, :used])
 
 
-def _attend_masked(
-    query: Tensor, keys: Tensor, values: Tensor, cache: KVCache, _active: Sequence[bool], out: Tensor
-) -> None:
+def _attend_masked(query: Tensor, keys: Tensor, values: Tensor, cache: KVCache, out: Tensor) -> None:
     """All rows at once over as many whole blocks of the ring as the longest row needs, the rest masked."""
-    longest = min(max(cache.filled) + 1, cache.slots)
-    read = min(-(-longest // READ_BLOCK) * READ_BLOCK, cache.slots)
+    read = cache.read
     visible = torch.arange(read, device=query.device) <= cache.length[:, None]
     rows = slice(0, cache.rows)
     out[rows] = scaled_dot_product_attention(

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+READ_BLOCK = 128
+
 
 @dataclass
 class KVCache:
@@ -39,10 +41,20 @@ class KVCache:
         """S, the ring's size."""
         return self.keys.shape[3]
 
+    @property
+    def read(self) -> int:
+        """Ring slots that hold all that the next position of any row sees: whole blocks, or the ring."""
+        longest = max(self.filled) + 1
+        return min(-(-longest // READ_BLOCK) * READ_BLOCK, self.slots)
+
     def advance(self, steps: int, active: Sequence[bool]) -> None:
         """Count `steps` written positions in the active rows."""
-        self.filled = [n + steps if on else n for n, on in zip(self.filled, active, strict=True)]
+        self.count(steps, active)
         self.length += steps * torch.tensor(active, device=self.length.device)
+
+    def count(self, steps: int, active: Sequence[bool]) -> None:
+        """The host's half of `advance`, for a caller that has moved `length` on the device."""
+        self.filled = [n + steps if on else n for n, on in zip(self.filled, active, strict=True)]
 
     def reset(self, rows: Sequence[int]) -> None:
         """Empty these rows. Their old keys stay in memory, but nothing reads past a row's length."""

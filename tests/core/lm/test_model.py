@@ -142,7 +142,8 @@ def test_prefill_equals_single_steps(lm: LM, length: int, monkeypatch: pytest.Mo
     chunked = lm.prefill(inputs, column, held)
     stepped = lm.temporal.zeros(1, length)
     for position in inputs:
-        lm.temporal.step(position[None, None], stepped, [True])
+        lm.temporal.step(position[None, None], stepped)
+        stepped.advance(1, [True])
     assert whole.cache.slots == min(length, 63)
     for cache in (chunked.cache, stepped):
         assert cache.filled == cache.length.tolist() == whole.cache.filled == [length]
