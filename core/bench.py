@@ -165,7 +165,7 @@ class _Bench:
         self._clock = _Clock(lm.device)
         self._engine = Engine(lm, work.slots, work.context_used + 1 + ticks, self._sampling, work.graphs)
         self._user = torch.zeros(work.slots, CODEBOOKS, dtype=torch.int64)
-        persona = _persona(lm, work.context_used)
+        persona = filled_persona(lm, work.context_used)
         for slot in range(work.slots):
             self._engine.admit(slot, persona, slot, ticks)
 
@@ -190,7 +190,8 @@ class _Bench:
         return spent | {"other": max(0.0, whole - sum(spent.values()))}
 
 
-def _persona(lm: LM, context_used: int) -> Persona:
+def filled_persona(lm: LM, context_used: int) -> Persona:
+    """A prompt of `context_used` positions whose keys and values are random."""
     with torch.inference_mode():
         state = lm.zeros(1, max(1, context_used))
         state.cache.keys.uniform_(-1, 1)

@@ -118,6 +118,7 @@ def load(files: ModelFiles, device: torch.device, dtype: torch.dtype | None = No
 
     `digest` is `files_sha256(files)` where that is known already.
     """
+    torch.backends.cudnn.allow_tf32 = False  # the codec's codes hang on float32's last bits
     tokenizer = Tokenizer(files.tokenizer)
     if tokenizer.vocab_size != files.config.lm.text_vocab:
         sizes = f"{tokenizer.vocab_size} pieces, the model {files.config.lm.text_vocab} text tokens"
