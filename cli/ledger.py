@@ -2,13 +2,12 @@
 
 import time
 from pathlib import Path
-from typing import Any
 
 from personaplex.cli.batch_report import Counts
 from personaplex.cli.console import log
 from personaplex.cli.planning import PlannedItem
 from personaplex.core.errors import PersonaplexError
-from personaplex.core.results import ResultRow, done_row, failed_row, merge_results
+from personaplex.core.results import ResultRow, failed_row, merge_results
 from personaplex.core.sources import Item
 
 FLUSH_SECONDS = 20.0
@@ -24,10 +23,10 @@ class Ledger:
         self._rows: dict[str, ResultRow] = {}
         self._flushed = time.monotonic()
 
-    def skipped(self, item: Item, document: dict[str, Any]) -> None:
+    def skipped(self, row: ResultRow) -> None:
         """An item that was done before."""
         self.counts.skipped += 1
-        self._rows[item.id] = done_row(item, document)
+        self._rows[row["id"]] = row
 
     def done(self, planned: PlannedItem, row: ResultRow, duration: float) -> None:
         """An item that is done now, of `duration` seconds."""

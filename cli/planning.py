@@ -3,12 +3,16 @@
 All that can be wrong with them is found here, before any model is loaded.
 """
 
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from personaplex.cli.loading import prompt_text
 from personaplex.core.errors import PersonaplexError, UsageError
+from personaplex.core.leftovers import item_paths
+from personaplex.core.manifest import CHANNEL
 from personaplex.core.outputs import OutputOptions, OutputPaths
 from personaplex.core.results import RESULTS, RUN
 from personaplex.core.sources import Item, Product, expand, item_seed, read_source
@@ -45,9 +49,12 @@ class PlannedItem:
 
 def plan_items(options: SourceOptions, outputs: OutputOptions) -> list[PlannedItem]:
     """Every item of the source; raises UsageError or VoiceError that name the row or file at fault."""
+    if not re.fullmatch(CHANNEL, options.channel):
+        raise UsageError(f'--channel "{options.channel}" is unknown', "use mix, left, right, or a number from 0")
     items = expand(read_source(options.source, options.pattern, options.output), options.product)
     planned = [_planned(item, options) for item in items]
-    _check_outputs(planned, options.output, outputs)
+    owners = _owners(planned, options.output, outputs)
+    _check_inputs(planned, options.source, owners)
     return planned
 
 
@@ -60,16 +67,16 @@ def _planned(item: Item, options: SourceOptions) -> PlannedItem:
             text=_text(item, options.text),
             seed=item_seed(item, options.seed),
             channel=row.channel or options.channel,
-            paths=_paths(item.id, options.output, options.mix),
+            paths=item_paths(options.output, item.id, options.mix),
         )
     except PersonaplexError as error:
         raise type(error)(f"{item.where}: {error.what}", error.mend) from error
 
 
 def _voice(item: Item, options: SourceOptions) -> str:
-    """A row's voice is looked for beside its manifest first."""
-    name = item.row.voice_prompt
-    if name is not None and (item.folder / name).is_file():
+    """A row's voice is looked for beside its manifest first, an option's is not."""
+    name = item.voice or item.row.voice_prompt
+    if name and not item.voice and (item.folder / name).is_file():
         return str(item.folder / name)
     name = name or options.voice
     if name is None:
@@ -88,21 +95,31 @@ def _text(item: Item, default: str) -> str:
     return prompt_text(row.text_prompt, file, row.role, [f"{key}={value}" for key, value in row.fields.items()])
 
 
-def _paths(name: str, output: Path, mix: bool) -> OutputPaths:
-    return OutputPaths(output / f"{name}.wav", output / f"{name}.json", output / f"{name}.mix.wav" if mix else None)
-
-
-def _check_outputs(planned: Sequence[PlannedItem], folder: Path, outputs: OutputOptions) -> None:
-    """No two items may write one file, and none the run's own files or an input."""
-    owner = {folder / name: "the run itself" for name in (RESULTS, RUN)}
+def _owners(planned: Sequence[PlannedItem], folder: Path, outputs: OutputOptions) -> dict[Path, str]:
+    """Whose every output is: no two items may write one file, nor one inside another, and none the run's own files."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"-o {folder} is not a folder", "choose a folder; it is made if need be")
+    owners = {folder / name: "the run itself" for name in (RESULTS, RUN)}
+    mend = "give one of them another id, or rename the file"
     for item in planned:
         for path in item.paths.all(outputs):
-            if path in owner:
-                mend = "give one of them another id, or rename the file"
-                raise UsageError(f"{item.item.where} and {owner[path]} would both write {path}", mend)
-            owner[path] = item.item.where
-    resolved = {path.resolve() for path in owner}
+            if path in owners:
+                raise UsageError(f"{item.item.where} and {owners[path]} would both write {path}", mend)
+            owners[path] = item.item.where
     for item in planned:
-        if item.item.path.resolve() in resolved:
-            what = f"{item.item.where}: an output would replace the input {item.item.path}"
-            raise UsageError(what, "choose another folder with -o")
+        for parent in item.paths.json.relative_to(folder).parents:
+            if folder / parent in owners:
+                clash = f"{item.item.where} would write into {folder / parent}, a file of {owners[folder / parent]}"
+                raise UsageError(clash, mend)
+    return owners
+
+
+def _check_inputs(planned: Sequence[PlannedItem], source: str, owners: Iterable[Path]) -> None:
+    """No output may replace an input, a voice or the manifest."""
+    outputs = {os.path.realpath(path) for path in owners}
+    inputs = {source: source}
+    for item in planned:
+        inputs |= {os.fspath(item.item.path): item.item.where, item.voice: item.item.where}
+    for path, where in inputs.items():
+        if os.path.realpath(path) in outputs:
+            raise UsageError(f"{where}: an output would replace {path}", "choose another folder with -o")

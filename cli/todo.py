@@ -3,31 +3,39 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from personaplex.cli.batch import BatchRequest, Existing
 from personaplex.cli.loading import LocatedModel, pick_device
 from personaplex.cli.options import Dtype
 from personaplex.cli.planning import PlannedItem
+from personaplex.core.checkpoint import open_checkpoint
 from personaplex.core.errors import UsageError
 from personaplex.core.noise import LAYOUT
 from personaplex.core.outputs import part_block
-from personaplex.core.results import read_results
+from personaplex.core.results import ResultRow, done_row, read_results
 from personaplex.core.resume import finished
 from personaplex.core.sources import in_shard
+from personaplex.core.transcript import SCHEMA
+from personaplex.core.weights import stored_dtype
 from personaplex.voices.catalogue import find
-
-Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Todo:
-    """A run's share of the items: those to run, and those that are done, with their transcripts."""
+    """A run's share of the items: those to run, and those that are done, with their rows of the results."""
 
     run: list[PlannedItem]
-    done: list[tuple[PlannedItem, Document]]
+    done: list[tuple[PlannedItem, ResultRow]]
+
+    @property
+    def all(self) -> list[PlannedItem]:
+        """Both."""
+        return [*self.run, *(item for item, _ in self.done)]
 
 
 def choose_items(planned: Sequence[PlannedItem], request: BatchRequest, model: LocatedModel | None) -> Todo:
@@ -46,26 +54,18 @@ def choose_items(planned: Sequence[PlannedItem], request: BatchRequest, model: L
                 raise UsageError(f"{item.item.where}: its outputs are there: {item.paths.wav}", mend)
     if request.existing is not Existing.skip:
         return Todo(mine, [])
-    voice_sha256 = _voice_hashes(request, model)
+    voice_sha256, run_block = _voice_hashes(request, model), cache(partial(_run_block, request, model))
     todo = Todo([], [])
     for item in mine:
-        document = _finished(item, request, model, voice_sha256)
+        document = None
+        if item.paths.json.is_file():
+            expected = _item_block(item, request, voice_sha256(item.voice)) | run_block()
+            document = finished(item.paths, request.outputs, expected, item.item.path)
         if document is None:
             todo.run.append(item)
         else:
-            todo.done.append((item, document))
+            todo.done.append((item, done_row(item.item, document)))
     return todo
-
-
-def _finished(
-    item: PlannedItem, request: BatchRequest, model: LocatedModel | None, voice_sha256: Callable[[str], str | None]
-) -> Document | None:
-    if not item.paths.json.is_file():
-        return None
-    expected = _expected(item, request, voice_sha256(item.voice))
-    if model is not None:
-        expected["model"] = {"weights_sha256": model.weights_sha256}
-    return finished(item.paths, request.outputs, expected, item.item.path)
 
 
 def _voice_hashes(request: BatchRequest, model: LocatedModel | None) -> Callable[[str], str | None]:
@@ -76,22 +76,33 @@ def _voice_hashes(request: BatchRequest, model: LocatedModel | None) -> Callable
         if model is None and not Path(voice).is_file():
             return None
         path = Path(voice) if model is None else find(voice, request.source.voice_folder, model.voices_folder)
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        try:
+            return hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError:
+            return "unreadable"
 
     return digest
 
 
-def _expected(item: PlannedItem, request: BatchRequest, voice_sha256: str | None) -> dict[str, Any]:
-    """What the transcript of a finished item says; see `personaplex.core.resume`."""
+def _item_block(item: PlannedItem, request: BatchRequest, voice_sha256: str | None) -> dict[str, Any]:
+    """What the transcript of a finished item says of it; see `personaplex.core.resume`."""
     row, outputs = item.item.row, request.outputs
-    engine = {"device": pick_device(request.model.device).type}
-    if request.model.dtype is not Dtype.auto:
-        engine["dtype"] = request.model.dtype.value
     return {
+        "schema": SCHEMA,
         "id": item.item.id,
         "input": {"channel": item.channel, "part": None, **part_block(row.offset, row.duration)},
         "output": {"sample_rate": outputs.rate, "subtype": outputs.subtype, "align": request.align.value},
-        "prompt": {"text": item.text.strip()} | ({"voice_sha256": voice_sha256} if voice_sha256 else {}),
+        "prompt": {"text": item.text.strip()} | ({} if voice_sha256 is None else {"voice_sha256": voice_sha256}),
         "sampling": {"seed": item.seed, **asdict(request.sampling), "noise": LAYOUT},
-        "engine": engine,
     }
+
+
+def _run_block(request: BatchRequest, model: LocatedModel | None) -> dict[str, Any]:
+    """What the transcripts of all finished items say of the model, as far as it can be told without loading it."""
+    engine = {"device": pick_device(request.model.device).type, "pace": "batch"}
+    if request.model.dtype is not Dtype.auto:
+        engine["dtype"] = request.model.dtype.value
+    elif model is not None:
+        stored = torch.float32 if model.files is None else stored_dtype(open_checkpoint(model.files.lm))
+        engine["dtype"] = str(stored).removeprefix("torch.")
+    return {"engine": engine} | ({} if model is None else {"model": {"weights_sha256": model.weights_sha256}})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import functools
 import json
 import logging
@@ -180,4 +182,8 @@ def loaded_tiny() -> Any:
 
 @pytest.fixture(autouse=True)
 def _tiny_is_made_once(loaded_tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiny, "load", lambda device, dtype=None: loaded_tiny(torch.device(device), dtype))
+    def load(device: torch.device, dtype: torch.dtype | None = None) -> Any:
+        model = loaded_tiny(torch.device(device), dtype)
+        return dataclasses.replace(model, lm=copy.deepcopy(model.lm))  # whose weights the command packs, in place
+
+    monkeypatch.setattr(tiny, "load", load)
