@@ -164,5 +164,5 @@ class Batch(Generic[Delivered]):
 
 
 def _worker(name: str) -> ThreadPoolExecutor:
-    """One thread whose kernels split their work like the caller's: how many threads share it can show in last bits."""
-    return ThreadPoolExecutor(1, name, torch.set_num_threads, (torch.get_num_threads(),))
+    """A thread whose kernels use half of the cores: with all of them, they and the engine's wait for each other."""
+    return ThreadPoolExecutor(1, name, torch.set_num_threads, (max(1, torch.get_num_threads() // 2),))
