@@ -39,12 +39,13 @@ class Packable(nn.Module):
             setattr(self, name, packed(getattr(self, name)))
         for name in self.stacks:
             weights = getattr(self, name)
-            delattr(self, name)
-            setattr(self, name, nn.ParameterList(packed(weight) for weight in weights.unbind()))
+            if isinstance(weights, Tensor):
+                delattr(self, name)
+                setattr(self, name, nn.ParameterList(packed(weight) for weight in weights.unbind()))
 
 
 def pack(module: nn.Module) -> None:
-    """Bring the weights below `module` into the layout that their device multiplies quickest."""
+    """Bring the weights below `module` into the layout that their device multiplies quickest; again does nothing."""
     for part in module.modules():
         if isinstance(part, Packable):
             part.pack_own()

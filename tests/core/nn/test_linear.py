@@ -54,6 +54,7 @@ def test_a_module_is_packed_with_all_its_parts(dtype: torch.dtype) -> None:
     plain, module = nn.ModuleList([Part(dtype), nn.ModuleList([Part(dtype)])]), nn.ModuleList([Part(dtype)])
     module.append(nn.ModuleList([Part(dtype)]))
     pack(module)
+    pack(module)  # once more changes nothing
     x = random(4, 4, dtype=dtype)
     for before, after in ((plain[0], module[0]), (plain[1][0], module[1][0])):
         torch.testing.assert_close(linear(x, after.one), linear(x, before.one), rtol=0.02, atol=0.02)
