@@ -19,6 +19,7 @@ from personaplex.core.exports import EXPORTERS, Transcript, frame_texts
 from personaplex.core.files import replacing, write_text
 from personaplex.core.job import Response
 from personaplex.core.model import Model
+from personaplex.core.nn import compiled
 from personaplex.core.noise import LAYOUT
 from personaplex.core.sampling import Sampling
 from personaplex.core.tokenizer import Tokenizer
@@ -108,10 +109,16 @@ class Run:
             threads=torch.get_num_threads() if device == "cpu" else None,
             slots=None if device == "cpu" else slots,
             pace=pace,
-            versions={"python": platform.python_version()} | {name: version(name) for name in _VERSIONS},
+            versions=_versions(model),
         )
         info = ModelInfo(model.name, model.revision, model.weights_sha256)
         return cls(info, engine, model.tokenizer, sampling, align, options)
+
+
+def _versions(model: Model) -> dict[str, str]:
+    compiled_attention = model.device.type == "cpu" and compiled.is_used(model.lm.dtype)
+    packages = (*_VERSIONS, "numba") if compiled_attention else _VERSIONS
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
 
 
 def write(

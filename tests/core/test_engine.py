@@ -11,12 +11,13 @@ from torch import Tensor
 
 from personaplex.core.config import CODEBOOKS
 from personaplex.core.engine import Engine
+from personaplex.core.nn import compiled
 from personaplex.core.nn.linear import pack
 from personaplex.core.sampling import Sampling
 from personaplex.core.session import Persona, RecordedVoice, prefill
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from personaplex.core.lm.model import LM
     from tests.core.conftest import LoadedCase
@@ -117,8 +118,11 @@ class World:
 
 
 @pytest.fixture(scope="module", params=["float32-greedy", "float32-sampled", "bfloat16-greedy", "packed-sampled"])
-def world(request: pytest.FixtureRequest, short: LoadedCase) -> World:
-    """The long call wraps its ring of 63 positions; the loud one has no persona or input in common with it."""
+def world(request: pytest.FixtureRequest, short: LoadedCase) -> Iterator[World]:
+    """The long call wraps its ring of 63 positions; the loud one has no persona or input in common with it.
+
+    Packed weights go with compiled attention, plain ones in bfloat16 with torch's.
+    """
     weights, _, mode = request.param.partition("-")
     lm = language_model(short, weights)
     sampling = GREEDY if mode == "greedy" else SAMPLED
@@ -129,7 +133,10 @@ def world(request: pytest.FixtureRequest, short: LoadedCase) -> World:
     frames = (55, 12, 9)
     calls = [Call(persona, codes(n, 100 + n), n) for persona, n in zip(personas, frames, strict=True)]
     assert calls[0].persona.steps + frames[0] > lm.config.window + 5
-    return World(lm, sampling, *(alone(lm, sampling, call) for call in calls))
+    with pytest.MonkeyPatch.context() as patch:
+        if weights == "bfloat16":
+            patch.setattr(compiled, "_is_installed", lambda: False)
+        yield World(lm, sampling, *(alone(lm, sampling, call) for call in calls))
 
 
 def test_calls_differ_and_are_not_constant(world: World) -> None:
