@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from personaplex.cli import batch, bench, models, offline, voices
+from personaplex.cli import batch, bench, models, offline, prompts, voices
 from personaplex.cli.console import is_debug, show_error
 from personaplex.cli.options import is_settable, option_name
 from personaplex.core.errors import PersonaplexError
+from personaplex.voices.catalogue import VARIABLE
 
 ENVIRONMENT_PREFIX = "PERSONAPLEX"
 
@@ -31,6 +32,7 @@ app.command(epilog=offline.EXAMPLE)(offline.offline)
 app.command(epilog=batch.EXAMPLE)(batch.batch)
 app.command(epilog=bench.EXAMPLE)(bench.bench)
 app.add_typer(voices.app, name="voices")
+app.add_typer(prompts.app, name="prompts")
 app.add_typer(models.app, name="models")
 
 
@@ -50,7 +52,10 @@ def root(
 
 
 def command() -> Any:
-    """The command with an environment variable PERSONAPLEX_<OPTION> behind every option."""
+    """The command with an environment variable PERSONAPLEX_<OPTION> behind every option.
+
+    PERSONAPLEX_VOICES is the user's folder of voices and not `batch --voices`.
+    """
     built = typer.main.get_command(app)
     _add_variables(built)
     return built
@@ -59,7 +64,8 @@ def command() -> Any:
 def _add_variables(built: Any) -> None:
     for option in built.params:
         if is_settable(option) or option.name == "config":
-            option.envvar = f"{ENVIRONMENT_PREFIX}_{option_name(option).replace('-', '_').upper()}"
+            variable = f"{ENVIRONMENT_PREFIX}_{option_name(option).replace('-', '_').upper()}"
+            option.envvar = None if variable == VARIABLE else variable
             option.show_envvar = False
     for child in getattr(built, "commands", {}).values():
         _add_variables(child)

@@ -2,14 +2,17 @@
 
 import difflib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from personaplex.core.errors import VoiceError
 
-SUFFIXES = (".pt", ".safetensors", ".wav", ".flac", ".ogg", ".mp3")
+STORED = (".pt", ".safetensors")
+SUFFIXES = (*STORED, ".wav", ".flac", ".ogg", ".mp3")
+VARIABLE = "PERSONAPLEX_VOICES"
+"""Names the user's own folder of voices."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +33,14 @@ CATALOGUE: tuple[CatalogueVoice, ...] = (
 _NAMES = tuple(voice.name for voice in CATALOGUE)
 
 
+def folders(folder: Path | None) -> list[Path]:
+    """Where voices are looked up by name: in `folder`, then in the user's own, which PERSONAPLEX_VOICES names."""
+    own = os.environ.get(VARIABLE)
+    return [*([folder] if folder else []), *([Path(own).expanduser()] if own else [])]
+
+
 def find(name: str, folder: Path | None, archive: Callable[[], Path]) -> Path:
-    """The file of the voice `name`: a path, a name in `folder` or, with or without `.pt`, one of the catalogue.
+    """The file of the voice `name`: a path, a name in `folders(folder)` or, with or without `.pt`, in the catalogue.
 
     `archive` gives the folder with the published voices in it, at any depth. It may have to download them, so it is
     called only for a name of the catalogue that is found nowhere else. Raises `VoiceError`, with the names that come
@@ -51,22 +60,35 @@ def find_local(name: str, folder: Path | None) -> Path | None:
     """As `find`, but None for a voice of the catalogue, which comes with the model."""
     if os.path.isfile(name):
         return Path(name)
-    for suffix in ("", *SUFFIXES) if folder else ():
-        path = f"{folder}/{name}{suffix}"
-        if os.path.isfile(path):
-            return Path(path)
-    if name.removesuffix(".pt") not in _NAMES:
-        raise _unknown(name, folder)
+    found = find_in(folders(folder), name)
+    if found is None and name.removesuffix(".pt") not in _NAMES:
+        raise _unknown(name, folders(folder))
+    return found
+
+
+def find_in(places: Iterable[Path], name: str) -> Path | None:
+    """The file of the voice `name`, with or without its suffix, in the first of the folders that has it."""
+    for place in places:
+        for suffix in ("", *SUFFIXES):
+            path = f"{place}/{name}{suffix}"
+            if os.path.isfile(path):
+                return Path(path)
     return None
 
 
-def _unknown(name: str, folder: Path | None) -> VoiceError:
+def voice_files(place: Path) -> list[Path]:
+    """The files of the folder `place` that can be voices, sorted; raises OSError."""
+    paths = (path for path in sorted(place.iterdir()) if path.suffix.lower() in SUFFIXES)
+    return [path for path in paths if path.is_file() and not path.name.startswith(".")]
+
+
+def _unknown(name: str, places: Sequence[Path]) -> VoiceError:
     looked = "no file of that name"
     known = list(_NAMES)
-    if folder:
-        looked += f", not in the folder {folder}"
-        if folder.is_dir():
-            known += [path.stem for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES]
+    for place in places:
+        looked += f", not in the folder {place}"
+        if place.is_dir():
+            known += [path.stem for path in voice_files(place)]
     by_lower = {other.lower(): other for other in known}
     wanted = name.lower()
     for suffix in SUFFIXES:

@@ -30,8 +30,8 @@ class StoredVoice:
     sha256: str
 
 
-def read_voice(path: Path, dim: int) -> StoredVoice:
-    """The voice in `path`, for a temporal transformer of width `dim`.
+def read_voice(path: Path, dim: int | None = None) -> StoredVoice:
+    """The voice in `path`, for a temporal transformer of width `dim`, or for any if None.
 
     Raises `VoiceError` for a file that can't be read, is no voice, or was made for another width.
     """
@@ -43,6 +43,19 @@ def read_voice(path: Path, dim: int) -> StoredVoice:
     except OSError as error:
         raise VoiceError(f"{path}: {error.strerror or error}") from error
     return StoredVoice(embeddings, columns, digest)
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """What a `.safetensors` voice says of its making; {} for a `.pt`, which can say nothing. Raises `VoiceError`."""
+    from safetensors import SafetensorError, safe_open
+
+    if path.suffix.lower() != ".safetensors":
+        return {}
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return dict(file.metadata() or {})
+    except (OSError, SafetensorError) as error:
+        raise VoiceError(f"{path}: not a safetensors file ({error})", _MEND) from error
 
 
 def _read_pt(path: Path) -> Any:
@@ -66,7 +79,7 @@ def _read_safetensors(path: Path) -> dict[str, "torch.Tensor"]:
         raise VoiceError(f"{path}: not a safetensors file ({error})", _MEND) from error
 
 
-def _checked(path: Path, stored: Any, dim: int) -> tuple["torch.Tensor", "torch.Tensor"]:
+def _checked(path: Path, stored: Any, dim: int | None) -> tuple["torch.Tensor", "torch.Tensor"]:
     """`stored`'s embeddings as [V-1, dim] and its cache as int64 [17, 4]."""
     import torch
 
@@ -76,7 +89,7 @@ def _checked(path: Path, stored: Any, dim: int) -> tuple["torch.Tensor", "torch.
     embeddings, cache = (stored[key].detach() for key in _KEYS)
     if embeddings.ndim != 4 or embeddings.shape[1:3] != (1, 1) or not len(embeddings):
         raise VoiceError(f"{path}: embeddings are {list(embeddings.shape)}, not [frames - 1, 1, 1, dim]", _MEND)
-    if embeddings.shape[3] != dim:
+    if dim is not None and embeddings.shape[3] != dim:
         raise VoiceError(
             f"{path}: made for a model of dim {embeddings.shape[3]}; this one has {dim}",
             "use a voice of this model, or make one from a WAV with `personaplex voices create`",

@@ -5,29 +5,44 @@ from pathlib import Path
 import torch
 
 from personaplex.core import audio
+from personaplex.core.audio import Recording
 from personaplex.core.config import SAMPLE_RATE
 from personaplex.core.errors import InputError, VoiceError
 from personaplex.core.job import NamedVoice
 from personaplex.core.loudness import normalise_loudness
 from personaplex.core.model import Model
 from personaplex.core.session import EmbeddedVoice, RecordedVoice
+from personaplex.voices.catalogue import STORED
 from personaplex.voices.files import read_voice
 
-STORED = {".pt", ".safetensors"}
+
+def is_stored(path: Path) -> bool:
+    """Whether the voice in `path` is a stored one, not a recording."""
+    return path.suffix.lower() in STORED
 
 
 def load_voice(path: Path, model: Model) -> NamedVoice:
-    """The voice in a `.pt`, a `.safetensors` or an audio file; raises VoiceError for any that does not fit `model`.
-
-    A recording is mixed to mono at 24 kHz and brought to -24 LUFS by one gain on the whole of it.
-    """
-    if path.suffix.lower() in STORED:
+    """The voice in a `.pt`, a `.safetensors` or an audio file; raises VoiceError for any that does not fit `model`."""
+    if is_stored(path):
         stored = read_voice(path, model.config.lm.dim)
         return NamedVoice(path.stem, stored.sha256, EmbeddedVoice(stored.embeddings, stored.columns))
+    recording = read_recording(path)
+    return NamedVoice(path.stem, recording.info.sha256, encode(recording, model))
+
+
+def read_recording(path: Path) -> Recording:
+    """A voice's recording, mixed to mono at 24 kHz; raises VoiceError."""
     try:
-        recording = audio.read(path)
+        return audio.read(path)
     except InputError as error:
         raise VoiceError(f"voice {error.what}", error.mend) from error
-    samples = normalise_loudness(recording.samples, SAMPLE_RATE, name=f"voice {path}")
-    codes = model.mimi.encode_call(torch.from_numpy(samples)).cpu()
-    return NamedVoice(path.stem, recording.info.sha256, RecordedVoice(codes))
+
+
+def normalise(recording: Recording) -> audio.Samples:
+    """Its samples [N] at -24 LUFS, by one gain on the whole of it; raises VoiceError if it is too short or silent."""
+    return normalise_loudness(recording.samples, SAMPLE_RATE, name=f"voice {recording.info.path}")
+
+
+def encode(recording: Recording, model: Model) -> RecordedVoice:
+    """The codes of its normalised samples; raises VoiceError if it is too short or silent."""
+    return RecordedVoice(model.mimi.encode_call(torch.from_numpy(normalise(recording))).cpu())

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from personaplex.core.errors import VoiceError
-from personaplex.voices.catalogue import CATALOGUE, SUFFIXES, find
+from personaplex.voices.catalogue import CATALOGUE, SUFFIXES, VARIABLE, find, find_local
 
 
 def no_archive() -> Path:
@@ -96,3 +96,29 @@ def test_an_archive_without_the_voice_is_told(archive: Path) -> None:
     with pytest.raises(VoiceError, match="'NATF3'") as caught:
         find("NATF3", None, lambda: archive)
     assert str(archive) in caught.value.what
+
+
+def test_the_users_own_folder_comes_after_the_one_that_is_given(
+    folder: Path, tmp_path: Path, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    for path in (own / "anna.pt", folder / "anna.wav", own / "bert.wav", own / "NATM1.pt"):
+        path.touch()
+    monkeypatch.setenv(VARIABLE, str(own))
+    assert find("anna", folder, no_archive) == folder / "anna.wav"
+    assert find("anna", None, no_archive) == own / "anna.pt"
+    assert find_local("bert", folder) == own / "bert.wav"
+    assert find("NATM1", folder, no_archive) == own / "NATM1.pt"
+    assert find("NATM2", folder, lambda: archive) == archive / "voices" / "NATM2.pt"
+    with pytest.raises(VoiceError, match="did you mean bert") as caught:
+        find("Bert", folder, no_archive)
+    assert f"not in the folder {folder}, not in the folder {own}" in caught.value.what
+
+
+def test_an_empty_variable_names_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(VARIABLE, "")
+    with pytest.raises(VoiceError) as caught:
+        find("nobody", None, no_archive)
+    assert "folder" not in caught.value.what

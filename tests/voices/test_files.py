@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from personaplex.core.errors import VoiceError
-from personaplex.voices.files import read_voice
+from personaplex.voices.files import read_metadata, read_voice
 
 VOICE = Path(__file__).parents[1] / "data" / "voice_short.pt"
 DIM = 64
@@ -142,3 +142,19 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, name: str) -> None:
         (tmp_path / name).mkdir()
     with pytest.raises(VoiceError, match=f"{name}: (No such file|Is a directory)"):
         read_voice(tmp_path / name, DIM)
+
+
+def test_a_voice_of_any_width_is_read_when_none_is_asked_for() -> None:
+    assert read_voice(VOICE).embeddings.shape == (12, DIM)
+
+
+def test_metadata(tmp_path: Path) -> None:
+    path = tmp_path / "voice.safetensors"
+    save_file(stored(), path)
+    assert read_metadata(path) == {}
+    save_file(stored(), path, {"schema": "personaplex.voice/1"})
+    assert read_metadata(path) == {"schema": "personaplex.voice/1"}
+    assert read_metadata(VOICE) == {}
+    path.write_bytes(b"nothing")
+    with pytest.raises(VoiceError, match="not a safetensors file"):
+        read_metadata(path)
