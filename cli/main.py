@@ -1,5 +1,6 @@
 """The `personaplex` command: its subcommands, and how their errors end."""
 
+import os
 import signal
 import sys
 import traceback
@@ -8,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from personaplex.cli import batch, bench, models, offline, prompts, voices
+from personaplex.cli import batch, bench, doctor, models, offline, prompts, voices
 from personaplex.cli.console import is_debug, show_error
 from personaplex.cli.options import is_settable, option_name
 from personaplex.core.errors import PersonaplexError
@@ -31,6 +32,7 @@ app = typer.Typer(
 app.command(epilog=offline.EXAMPLE)(offline.offline)
 app.command(epilog=batch.EXAMPLE)(batch.batch)
 app.command(epilog=bench.EXAMPLE)(bench.bench)
+app.command(epilog=doctor.EXAMPLE)(doctor.doctor)
 app.add_typer(voices.app, name="voices")
 app.add_typer(prompts.app, name="prompts")
 app.add_typer(models.app, name="models")
@@ -73,6 +75,10 @@ def _add_variables(built: Any) -> None:
 
 def run() -> None:
     """Entry point: exit codes 0, 1 (items failed), 2 (usage), 3 (model or environment), 130 (interrupted)."""
+    # Kernels' threads wait for each other by spinning, by default so long that two processes on the same cores bring
+    # each other nearly to a stand. torch's OpenMP reads this when torch is imported.
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "3000")
     try:
         code = command()(standalone_mode=False)
     except PersonaplexError as error:

@@ -1,20 +1,24 @@
-"""`personaplex models`: shapes, the memory they need, and downloads."""
+"""`personaplex models`: which there are, their shapes and memory, downloads, and whether their files are whole."""
 
 import json
 import re
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from personaplex.cli import options as o
 from personaplex.cli.console import LogLevel, configure, result
+from personaplex.core.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
     from personaplex.core.memory import ModelSize
+    from personaplex.core.verify import CheckedFile
 
 app = typer.Typer(
-    help="Known models: what they are made of, and downloads.",
-    epilog="Example: personaplex models info tiny",
+    help="Known models: where they lie, what they are made of, downloads and checks.",
+    epilog="Example: personaplex models list",
     no_args_is_help=True,
 )
 
@@ -25,7 +29,7 @@ Name = Annotated[
 
 @app.callback()
 def models() -> None:
-    """Known models: what they are made of, and downloads."""
+    """Known models: where they lie, what they are made of, downloads and checks."""
 
 
 @app.command("info", epilog="Example: personaplex models info --slots 16 --seconds 120")
@@ -91,17 +95,133 @@ def _summary(model: str, size: "ModelSize", slots: int, seconds: float) -> list[
 def fetch(
     name: Name = None,
     revision: o.Revision = None,
+    as_json: o.AsJson = False,
     quiet: o.Quiet = False,
     log_level: o.Level = LogLevel.warning,
 ) -> None:
-    """Download a model's files and voices to the Hugging Face cache, and print where they lie."""
+    """Download a model's files and voices to the Hugging Face cache, and print where each lies.
+
+    Progress is shown on a terminal. Run again after a break, it keeps the files that are whole and downloads the rest.
+    """
     configure(log_level, quiet)
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+
+    from personaplex.core.model import HUB_MODEL
+    from personaplex.samples import tiny
+
+    if quiet:
+        disable_progress_bars()
+    model = name or HUB_MODEL
+    if model == tiny.NAME:
+        raise UsageError("tiny comes with the package: there is nothing to fetch", "use it by --model tiny")
+    commit, files = _fetched(model, revision)
+    if as_json:
+        places = {part: [str(path) for path in paths] for part, paths in files.items()}
+        result(json.dumps({"model": model, "revision": commit, "files": places}, indent=2))
+        return
+    for paths in files.values():
+        for path in paths:
+            result(str(path))
+
+
+def _fetched(model: str, revision: str | None) -> tuple[str, dict[str, list[Path]]]:
+    """The commit, and where each part's files lie; raises ModelError."""
     from personaplex.core import hub
+    from personaplex.core.checkpoint import shard_paths
     from personaplex.core.model import HUB_MODEL, VOICES, locate
 
-    repo = name or HUB_MODEL
-    files = locate(repo, revision)
-    for path in (files.lm, files.mimi, files.tokenizer):
-        result(str(path))
-    if repo == HUB_MODEL:
-        result(str(hub.fetch(repo, VOICES, files.revision)))
+    located = locate(model, revision)
+    lm = located.lm
+    files = {
+        "lm": [lm, *(shard_paths(lm) if lm.name.endswith(".index.json") else [])],
+        "mimi": [located.mimi],
+        "tokenizer": [located.tokenizer],
+    }
+    if model == HUB_MODEL:
+        files["voices"] = [hub.fetch(model, VOICES, located.revision)]
+    elif located.voices:
+        files["voices"] = [located.voices]
+    return located.revision, files
+
+
+@app.command("list", epilog="Example: personaplex models list --json")
+def list_models(as_json: o.AsJson = False) -> None:
+    """List the known models, and where those lie that are on this machine. The network is not asked."""
+    rows = _rows()
+    if as_json:
+        result(json.dumps(rows, indent=2))
+        return
+    width = max(len(row["name"]) for row in rows)
+    for row in rows:
+        size = f"{row['parameters']:>13,}"
+        result(f"{row['name']:<{width}}  {size}  {row['dtype']:<8}  {row['state']:<10}  {row['path'] or ''}".rstrip())
+
+
+def _rows() -> list[dict[str, Any]]:
+    """Of each known model its parameters, codec included, stored type, state and folder."""
+    from personaplex.cli.known import KYUTAI, known_model
+    from personaplex.core.cached import cached_model
+    from personaplex.core.memory import model_size
+    from personaplex.core.model import HUB_MODEL
+    from personaplex.samples import tiny
+    from personaplex.samples.catalog import model_folder
+
+    rows = []
+    for name in (tiny.NAME, HUB_MODEL, *KYUTAI):
+        known = known_model(name)
+        size = model_size(known.config, 1, 1, known.dtype.itemsize)
+        state, folder = "packaged", model_folder(name) if name == tiny.NAME else None
+        if folder is None:
+            cached = cached_model(name)
+            state, folder = cached.presence, cached.folder
+        rows.append(
+            {
+                "name": name,
+                "parameters": size.lm_parameters + size.mimi,
+                "dtype": str(known.dtype).removeprefix("torch."),
+                "state": state,
+                "path": str(folder) if folder else None,
+            }
+        )
+    return rows
+
+
+@app.command("verify", epilog="Example: personaplex models verify ./my-model")
+def verify(name: Name = None, revision: o.Revision = None, as_json: o.AsJson = False) -> None:
+    """Check that a model's files are all there and whole, and its tensors of the right names and shapes.
+
+    Reads every byte once; loads and downloads nothing. Exits 3 if a file is not as it should be.
+    """
+    import torch
+
+    from personaplex.core.model import HUB_MODEL
+    from personaplex.core.verify import verify as checks
+    from personaplex.samples import tiny
+
+    model = name or HUB_MODEL
+    if model == tiny.NAME:
+        digest = tiny.load(torch.device("cpu")).weights_sha256
+        document = {"model": model, "ok": True, "weights_sha256": digest, "files": []}
+        result(
+            json.dumps(document, indent=2) if as_json else f"ok     {model}: made in memory; weights_sha256 {digest}"
+        )
+        return
+    files = []
+    for file in checks(model, revision):
+        files.append(file)
+        if not as_json:
+            result(_report(file))
+    wrong = [file for file in files if file.problem]
+    if as_json:
+        rows = [asdict(file) | {"path": str(file.path), "ok": not file.problem} for file in files]
+        result(json.dumps({"model": model, "ok": not wrong, "files": rows}, indent=2))
+    if wrong:
+        first = wrong[0]
+        what = f"{model}: {len(wrong)} of {len(files)} files are not as they should be"
+        raise ModelError(f"{what}, the first {first.path.name}: {first.problem}", first.mend)
+
+
+def _report(file: "CheckedFile") -> str:
+    if not file.problem:
+        return f"ok     {file.path}: {file.holds}, sha256 {file.sha256[:16]}…"
+    return f"wrong  {file.path}: {file.problem}" + (f"; {file.mend}" if file.mend else "")

@@ -44,7 +44,7 @@ def fetch(repo: str, filename: str, revision: str | None = None) -> Path:
     try:
         return Path(huggingface_hub.hf_hub_download(repo, filename, revision=revision))
     except Exception as error:  # the errors of its transports come through the library, and they share no base
-        raise _told(error, repo, filename, revision) from error
+        raise told_error(error, repo, filename, revision) from error
 
 
 def fetch_weights(repo: str, revision: str | None = None) -> list[Path]:
@@ -84,7 +84,7 @@ def _is_remote_absence(error: BaseException | None) -> bool:
     return isinstance(error, EntryNotFoundError) and not isinstance(error, LocalEntryNotFoundError)
 
 
-def _told(error: Exception, repo: str, filename: str, revision: str | None) -> ModelError:
+def told_error(error: Exception, repo: str, filename: str, revision: str | None) -> ModelError:
     """`error` in the user's words: what the repository said, else what the disk or the network did."""
     cause = error
     if isinstance(error, LocalEntryNotFoundError) and isinstance(error.__cause__, Exception):

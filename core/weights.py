@@ -42,7 +42,7 @@ def load_lm(path: Path, config: LMConfig, device: torch.device, dtype: torch.dty
 
 def load_mimi(path: Path, config: MimiConfig, device: torch.device) -> Mimi:
     """The codec in the checkpoint `path`, in float32; raises like `load_lm`."""
-    checkpoint = {_new_name(name): tensor for name, tensor in open_checkpoint(path).items()}
+    checkpoint = {current_name(name): tensor for name, tensor in open_checkpoint(path).items()}
     with torch.device("meta"):
         mimi = Mimi(config)
     return fill(mimi, mimi_layout(config), checkpoint, device, torch.float32, path)
@@ -70,7 +70,7 @@ def fill(
     module: AnyModule, layout: Layout, checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype, path: Path
 ) -> AnyModule:
     """Replace every meta parameter of `module` by the checkpoint's values; ready for inference."""
-    problems = _problems(layout, checkpoint)
+    problems = misfits(layout, checkpoint)
     if problems:
         mend = "is it the checkpoint of this model? --model takes a directory with its config.json beside the weights"
         raise ModelError(f"{path}: {problems}", mend)
@@ -86,7 +86,8 @@ def fill(
     return module.requires_grad_(False).eval()
 
 
-def _problems(layout: Layout, checkpoint: Checkpoint) -> str:
+def misfits(layout: Layout, checkpoint: Checkpoint) -> str:
+    """What keeps a checkpoint from filling a layout: the first missing, unexpected and misshapen tensors, or ""."""
     missing = [name for name, place in layout.items() if name not in checkpoint and not place.optional]
     unexpected = [name for name in checkpoint if name not in layout]
     misshapen = [
@@ -102,6 +103,7 @@ def _some(names: list[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _new_name(name: str) -> str:
+def current_name(name: str) -> str:
+    """A codec tensor's name, whichever of its two the checkpoint uses."""
     head, _, last = name.rpartition(".")
     return f"{head}.{_OLD_NAMES[last]}" if last in _OLD_NAMES else name
