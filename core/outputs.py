@@ -1,6 +1,5 @@
 """A response's files: WAV, transcript, exports, tokens and the stereo mix, all or none of them."""
 
-import json
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,12 +15,13 @@ from personaplex.core.call import Align
 from personaplex.core.config import FRAME_SAMPLES, SAMPLE_RATE
 from personaplex.core.errors import UsageError
 from personaplex.core.exports import EXPORTERS, Transcript, frame_texts
-from personaplex.core.files import replacing, write_text
+from personaplex.core.files import write_text
 from personaplex.core.job import Response
 from personaplex.core.model import Model
 from personaplex.core.nn import compiled
 from personaplex.core.noise import LAYOUT
 from personaplex.core.sampling import Sampling
+from personaplex.core.tensors import write_tensors
 from personaplex.core.tokenizer import Tokenizer
 from personaplex.core.transcript import (
     EngineInfo,
@@ -209,20 +209,6 @@ def _stereo(response: Response) -> audio.Samples:
 
 
 def _write_tokens(path: Path, response: Response) -> None:
-    from safetensors.torch import save
-
-    tensors = {
-        "tokens": torch.from_numpy(np.ascontiguousarray(response.tokens)),
-        "user_codes": torch.from_numpy(np.ascontiguousarray(response.user_codes)),
-    }
+    tensors = {"tokens": torch.from_numpy(response.tokens), "user_codes": torch.from_numpy(response.user_codes)}
     metadata = {"schema": "personaplex.tokens/1", "id": response.job.id, "frame_samples": str(FRAME_SAMPLES)}
-    with replacing(path) as part:
-        part.write_bytes(_with_sorted_header(save(tensors, metadata)))
-
-
-def _with_sorted_header(file: bytes) -> bytes:
-    """A safetensors file with its header's keys in order: those of the metadata come in another one at every call."""
-    end = 8 + int.from_bytes(file[:8], "little")
-    header = json.dumps(json.loads(file[8:end]), sort_keys=True, separators=(",", ":")).encode()
-    header += b" " * (-len(header) % 8)  # so that the tensors' data stays aligned
-    return len(header).to_bytes(8, "little") + header + file[end:]
+    write_tensors(path, tensors, metadata)

@@ -70,8 +70,7 @@ def prefill(lm: LM, config: ModelConfig, voice: Voice, text_tokens: Sequence[int
     steps = prompt_steps(voice, text_tokens)
     script = _script(config, text_tokens)
     if isinstance(voice, RecordedVoice):
-        spoken = _frames(len(voice.codes), config.sine_codes)
-        spoken[:, AGENT] = voice.codes
+        spoken = _spoken(voice.codes, config)
         columns, held = _columns(torch.cat([spoken, script]), start=0, initial=_initial(config))
         inputs = lm.embed(columns[:-1].to(lm.device))
     else:
@@ -89,6 +88,18 @@ def prefill(lm: LM, config: ModelConfig, voice: Voice, text_tokens: Sequence[int
         inputs = torch.cat([embedded, lm.embed(columns[:-1].to(lm.device))])
     state = lm.prefill(inputs, columns[-1].to(lm.device), held.to(lm.device))
     return Persona(state, steps)
+
+
+def recorded_columns(codes: Tensor, config: ModelConfig) -> tuple[Tensor, Tensor]:
+    """The forced frames and the columns, both int64 [V, 17], of a recorded voice with the codes [V, 8]."""
+    frames = _spoken(codes, config)
+    return frames, _columns(frames, start=0, initial=_initial(config))[0]
+
+
+def _spoken(codes: Tensor, config: ModelConfig) -> Tensor:
+    frames = _frames(len(codes), config.sine_codes)
+    frames[:, AGENT] = codes
+    return frames
 
 
 def _initial(config: ModelConfig) -> Tensor:

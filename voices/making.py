@@ -4,18 +4,17 @@ It holds what a `.pt` holds, see `personaplex.voices.files`: the temporal inputs
 around its end, so that neither the codec nor an embedding is needed to use it.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors.torch import save
 from torch import Tensor
 
 from personaplex.core.audio import Recording
-from personaplex.core.config import AGENT, DELAYS, PAD, STREAMS, USER, ModelConfig
-from personaplex.core.files import replacing
+from personaplex.core.config import DELAYS, STREAMS, ModelConfig
 from personaplex.core.model import Model
+from personaplex.core.session import recorded_columns
+from personaplex.core.tensors import write_tensors
 from personaplex.voices.files import read_voice
 from personaplex.voices.loading import encode
 
@@ -62,9 +61,7 @@ def convert_voice(path: Path, dim: int | None = None) -> MadeVoice:
 
 def write_voice(voice: MadeVoice, path: Path) -> None:
     """Write `voice` to `path`, whole or not at all, and equal voices to equal files; raises InputError."""
-    tensors = {"embeddings": voice.embeddings, "cache": voice.cache}
-    with replacing(path) as part:
-        part.write_bytes(_sorted_header(save(tensors, voice.metadata)))
+    write_tensors(path, {"embeddings": voice.embeddings, "cache": voice.cache}, voice.metadata)
 
 
 def _columns(codes: Tensor, config: ModelConfig) -> tuple[Tensor, Tensor]:
@@ -76,29 +73,15 @@ def _columns(codes: Tensor, config: ModelConfig) -> tuple[Tensor, Tensor]:
     count = len(codes)
     if count < _SHORTEST:
         raise ValueError(f"{count} frames, not {_SHORTEST} or more")
-    frames = torch.full((count, STREAMS), PAD)
-    frames[:, AGENT], frames[:, USER] = codes, torch.tensor(config.sine_codes)
-    initial = torch.tensor([config.lm.text_vocab] + [config.lm.audio_vocab] * (STREAMS - 1))
+    frames, columns = recorded_columns(codes, config)
     delays = torch.tensor(DELAYS)
-
-    frame = torch.arange(count - 1)[:, None] - delays  # whose token stands in a column, by stream
-    columns = torch.where(frame > 0, frames.gather(0, frame.clamp(0)), initial)
-
     cache = torch.empty(STREAMS, _COLUMNS, dtype=torch.int64)
     for last in range(count - _COLUMNS, count):
         cache[torch.arange(STREAMS), (last + delays) % _COLUMNS] = frames[last]
-    return columns, cache
+    return columns[:-1], cache
 
 
 def _metadata(embeddings: Tensor, source_sha256: str) -> dict[str, str]:
     """safetensors takes strings alone."""
     dim, frames = str(embeddings.shape[-1]), str(len(embeddings) + 1)
     return {"schema": SCHEMA, "dim": dim, "frames": frames, "source_sha256": source_sha256}
-
-
-def _sorted_header(file: bytes) -> bytes:
-    """A safetensors file with its header's keys in order: the library writes the metadata in any."""
-    end = 8 + int.from_bytes(file[:8], "little")
-    header = json.dumps(json.loads(file[8:end]), sort_keys=True).encode()
-    header += b" " * (-len(header) % 8)  # the tensors stay aligned
-    return len(header).to_bytes(8, "little") + header + file[end:]
