@@ -40,6 +40,16 @@ def test_a_directory_is_mirrored(calls: Desk) -> None:
     assert rows["sub/2"]["seed"] == document["sampling"]["seed"] != rows["1"]["seed"]
 
 
+def test_the_users_folder_of_voices_is_not_the_option_voices(calls: Desk) -> None:
+    """PERSONAPLEX_VOICES, which would be that option's variable by the rule of all others."""
+    (calls.folder / "mine").mkdir()
+    (calls.folder / "voice.wav").rename(calls.folder / "mine" / "tom.wav")
+    calls.monkeypatch.setenv("PERSONAPLEX_VOICES", "mine")
+    assert calls.run("batch", "calls", "-o", "out", "--model", "tiny", "--voice-prompt", "tom", "-q").code == 0
+    assert {row["voice"] for row in calls.rows().values()} == {"tom"}
+    assert set(calls.rows()) == {"1", "sub/2"}
+
+
 def test_the_summary(calls: Desk) -> None:
     result = calls.batch("calls")
     assert [line.split()[:2] for line in result.out.splitlines()[:3]] == [
