@@ -2,8 +2,12 @@
 
 from typing import Any
 
+import numba
 import numpy as np
 from numba import njit, prange
+
+# numba's OpenMP layer would change the number of threads that torch's kernels use, and with it their rounding.
+numba.config.THREADING_LAYER = "workqueue"  # type: ignore[attr-defined, unused-ignore]
 
 
 @njit(fastmath=True, inline="always")  # type: ignore[misc, unused-ignore]

@@ -1,5 +1,9 @@
 """Attention compiled for bfloat16 on a CPU, against torch's in float32."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import Tensor
@@ -85,3 +89,19 @@ def test_without_numba_torch_attends(monkeypatch: pytest.MonkeyPatch) -> None:
         found.append(torch.cat(steps, dim=2))
     torch.testing.assert_close(*found, rtol=2**-6, atol=1e-2)
     assert not torch.equal(*found)
+
+
+ONE_CALL = """
+import torch
+from personaplex.core.nn import compiled
+query, keys = torch.ones(1, 1, 1, 8).bfloat16(), torch.ones(1, 1, 2, 8).bfloat16()
+compiled.attend(query, keys, keys, [2], torch.zeros_like(query))
+print(torch.get_num_threads())
+"""
+
+
+def test_torch_keeps_its_threads() -> None:
+    """How many share a product shows in its last bits, so the first call must not change it for what follows."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", ONE_CALL], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1"]
