@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from personaplex.cli.console import log
-from personaplex.cli.options import Dtype, check_utf8
+from personaplex.cli.options import Dtype, check_utf8, key_and_value, read_text
 from personaplex.core import model as models
 from personaplex.core.errors import ModelError, UsageError, VoiceError
 from personaplex.core.model import Model, ModelFiles, Overrides
@@ -120,23 +120,11 @@ def prompt_text(text: str | None, file: Path | None, role: str | None, fields: S
         raise UsageError("--text-prompt, --text-prompt-file and --role exclude each other", "give one of them")
     for given in (text or "", *fields):
         check_utf8(given, "the text prompt")
-    values = dict(_key_and_value(field) for field in fields)
+    values = dict(map(key_and_value, fields))
     if values and role is None:
         raise UsageError("--field fills in a --role, and none is given", "name the role")
     if text is not None:
         return text
     if file is not None:
-        try:
-            return file.read_text(encoding="utf-8-sig")
-        except OSError as error:
-            raise UsageError(f"--text-prompt-file {file}: {error.strerror}", "name a text file") from error
-        except UnicodeDecodeError as error:
-            raise UsageError(f"--text-prompt-file {file}: not UTF-8 text", "save it as UTF-8") from error
+        return read_text(file, "--text-prompt-file")
     return library.render(role or DEFAULT_ROLE, values)
-
-
-def _key_and_value(field: str) -> tuple[str, str]:
-    key, found, value = field.partition("=")
-    if not found:
-        raise UsageError(f'--field "{field}" has no "="', "write --field key=value")
-    return key.strip(), value

@@ -92,6 +92,24 @@ def check_utf8(text: str, name: str) -> None:
         raise UsageError(f"{name} is not valid UTF-8", "write it in UTF-8") from error
 
 
+def read_text(path: Path, name: str) -> str:
+    """The text of a file that the option `name` gives; raises UsageError."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{name} {path}: {error.strerror}", "name a text file") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} {path}: not UTF-8 text", "save it as UTF-8") from error
+
+
+def key_and_value(field: str) -> tuple[str, str]:
+    """The two halves of a --field; raises UsageError."""
+    key, found, value = field.partition("=")
+    if not found:
+        raise UsageError(f'--field "{field}" has no "="', "write --field key=value")
+    return key.strip(), value
+
+
 def is_settable(parameter: Any) -> bool:
     """Whether a parameter is an option that the environment and the TOML file may set."""
     return parameter.param_type_name == "option" and not parameter.is_eager

@@ -4,15 +4,14 @@ All that can be wrong with them is found here, before any model is loaded.
 """
 
 import os
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from personaplex.cli.checks import check_channel
 from personaplex.cli.loading import prompt_text
 from personaplex.core.errors import PersonaplexError, UsageError
 from personaplex.core.leftovers import item_paths
-from personaplex.core.manifest import CHANNEL
 from personaplex.core.outputs import OutputOptions, OutputPaths
 from personaplex.core.results import RESULTS, RUN
 from personaplex.core.sources import Item, Product, expand, item_seed, read_source
@@ -49,8 +48,7 @@ class PlannedItem:
 
 def plan_items(options: SourceOptions, outputs: OutputOptions) -> list[PlannedItem]:
     """Every item of the source; raises UsageError or VoiceError that name the row or file at fault."""
-    if not re.fullmatch(CHANNEL, options.channel):
-        raise UsageError(f'--channel "{options.channel}" is unknown', "use mix, left, right, or a number from 0")
+    check_channel(options.channel)
     items = expand(read_source(options.source, options.pattern, options.output), options.product)
     planned = [_planned(item, options) for item in items]
     owners = _owners(planned, options.output, outputs)

@@ -74,10 +74,8 @@ def _filled(name: str, given: Sequence[str]) -> tuple[str, list[str]]:
     known, values = library.fields(library.text(name)), {}
     for field in given:
         o.check_utf8(field, "a --field")
-        key, found, value = field.partition("=")
-        if not found:
-            raise UsageError(f'--field "{field}" has no "="', "write --field key=value")
-        values[key.strip()] = value
+        key, value = o.key_and_value(field)
+        values[key] = value
     unused = [key for key in values if key not in known]
     if unused:
         fields = ", ".join(known) or "none"
@@ -165,12 +163,7 @@ def _words(name: str | None, text: str | None, file: Path | None, field: Sequenc
     if file is None:
         o.check_utf8(text or "", "--text")
         return text or ""
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"--file {file}: {error.strerror}", "name a text file") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"--file {file}: not UTF-8 text", "save it as UTF-8") from error
+    return o.read_text(file, "--file")
 
 
 def _tokenizer(model: str) -> "tuple[Tokenizer, ModelConfig]":

@@ -68,7 +68,7 @@ class Engine:
             return self._sampling.choose(logits, stream, self._seed, self._frame)
 
         def compute() -> Tensor:
-            return self._lm.compute(self._state, self._user, self._mask, choose)
+            return self._lm.step(self._state, self._user, self._mask, choose)
 
         self._user.copy_(user.pin_memory() if self._user.is_cuda else user, non_blocking=True)
         if self._graphs is None or watch is not None:

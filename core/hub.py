@@ -166,12 +166,17 @@ def cache_folder() -> Path:
 
 def unpacked_voices(archive: Path) -> Path:
     """The folder in the cache that holds what `archive` (a `voices.tgz`) does, unpacked when it is new."""
+    return unpack(archive, voices_folder(archive))
+
+
+def voices_folder(archive: Path) -> Path:
+    """Where `unpacked_voices` unpacks `archive`, whether it has or not; a `VoiceError` if that can't be read."""
     try:
         with archive.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise VoiceError(f"{archive}: {error.strerror}", "fetch the archive of voices again") from error
-    return unpack(archive, cache_folder() / "voices" / digest[:16])
+    return cache_folder() / "voices" / digest[:16]
 
 
 def unpack(archive: Path, folder: Path) -> Path:

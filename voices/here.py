@@ -1,6 +1,5 @@
 """The voices that are on this machine: in the user's folders, or among those published, once they are fetched."""
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,11 +77,9 @@ def cached_archive() -> Path | None:
 def _unpacked(archive: Path) -> Path | None:
     """The folder that `hub.unpacked_voices` has made of `archive`, if it has; None too for one that can't be read."""
     try:
-        with archive.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
+        folder = hub.voices_folder(archive)
+    except VoiceError:
         return None
-    folder = hub.cache_folder() / "voices" / digest[:16]
     return folder if folder.is_dir() else None
 
 

@@ -1,7 +1,5 @@
 """The language model: embeddings, temporal and depth transformers, and `step`, one frame of every call."""
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -66,19 +64,13 @@ class LM(Packable):
         return state
 
     @torch.inference_mode()
-    def step(self, state: LMState, user: Tensor, active: Sequence[bool], choose: Choose) -> Tensor:
+    def step(self, state: LMState, user: Tensor, active: Tensor, choose: Choose) -> Tensor:
         """One live call c of the active rows: read column c - 1, fill column c; returns frame c - 1, int64 [B, 9].
 
-        `user` int64 [B, 8] are the user's codes of frame c. `choose(logits [B, vocabulary], stream)` draws the tokens
-        [B] of a stream: 0 is text, 1-8 are the agent's codebooks.
+        `user` int64 [B, 8] are the user's codes of frame c, `active` is bool [B]. `choose(logits [B, vocabulary],
+        stream)` draws the tokens [B] of a stream: 0 is text, 1-8 are the agent's codebooks. It works on the device
+        alone, so that it can be captured as a graph: the caller counts the position with `state.cache.count`.
         """
-        frame = self.compute(state, user, torch.tensor(active, device=self.device), choose)
-        state.cache.count(1, active)
-        return frame
-
-    @torch.inference_mode()
-    def compute(self, state: LMState, user: Tensor, active: Tensor, choose: Choose) -> Tensor:
-        """The device's half of `step`, which can be captured as a graph; `active` is bool [B]."""
         rows = len(state.column)
         padding = -rows % ROW_MULTIPLE if self.device.type == "cpu" else 0
 

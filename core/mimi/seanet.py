@@ -1,6 +1,6 @@
 """SEANet: the codec's convolutional encoder and decoder (arXiv 2009.02095, as Mimi uses it, arXiv 2410.00037)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -55,55 +55,42 @@ class DecoderStage(nn.Module):
 
 
 class SEANet(nn.Module):
-    """What the encoder and the decoder share: their convolutions' states, one tensor each, in order of use."""
+    """What the encoder and the decoder share: a convolution, stages, a convolution, and one state for each in it."""
+
+    def __init__(self, first: CausalConv1d, stages: Iterable[nn.Module], last: CausalConv1d) -> None:
+        super().__init__()
+        self.first = first
+        self.stages = nn.ModuleList(stages)
+        self.last = last
 
     def zeros(self, rows: int) -> list[Tensor]:
-        """States before the first chunk."""
+        """The convolutions' states before the first chunk, in order of use."""
         convolutions = (m for m in self.modules() if isinstance(m, CausalConv1d | CausalConvTranspose1d))
         return [m.zeros(rows) for m in convolutions]
+
+    def forward(self, x: Tensor, states: list[Tensor], active: Tensor) -> Tensor:
+        """[B, channels, T] -> [B, channels, T at the other rate]; an encoder's T is a multiple of prod(ratios)."""
+        past = iter(states)
+        x = self.first(x, next(past), active)
+        for stage in self.stages:
+            x = stage(x, past, active)
+        out: Tensor = self.last(F.elu(x), next(past), active)
+        return out
 
 
 class SEANetEncoder(SEANet):
     """Samples [B, 1, T] to features [B, dim, T / prod(ratios)]."""
 
     def __init__(self, config: MimiConfig) -> None:
-        super().__init__()
-        width = config.filters
-        self.first = CausalConv1d(1, width, 7)
-        self.stages = nn.ModuleList()
-        for ratio in reversed(config.ratios):
-            self.stages.append(EncoderStage(width, ratio))
-            width *= 2
-        self.last = CausalConv1d(width, config.dim, 3)
-
-    def forward(self, x: Tensor, states: list[Tensor], active: Tensor) -> Tensor:
-        """T a multiple of prod(ratios)."""
-        past = iter(states)
-        x = self.first(x, next(past), active)
-        for stage in self.stages:
-            x = stage(x, past, active)
-        out: Tensor = self.last(F.elu(x), next(past), active)
-        return out
+        widths = [config.filters * 2**n for n in range(len(config.ratios) + 1)]
+        stages = map(EncoderStage, widths, reversed(config.ratios))
+        super().__init__(CausalConv1d(1, widths[0], 7), stages, CausalConv1d(widths[-1], config.dim, 3))
 
 
 class SEANetDecoder(SEANet):
     """Features [B, dim, T] to samples [B, 1, T * prod(ratios)]."""
 
     def __init__(self, config: MimiConfig) -> None:
-        super().__init__()
-        width = config.filters * 2 ** len(config.ratios)
-        self.first = CausalConv1d(config.dim, width, 7)
-        self.stages = nn.ModuleList()
-        for ratio in config.ratios:
-            self.stages.append(DecoderStage(width, ratio))
-            width //= 2
-        self.last = CausalConv1d(width, 1, 3)
-
-    def forward(self, x: Tensor, states: list[Tensor], active: Tensor) -> Tensor:
-        """Any T."""
-        past = iter(states)
-        x = self.first(x, next(past), active)
-        for stage in self.stages:
-            x = stage(x, past, active)
-        out: Tensor = self.last(F.elu(x), next(past), active)
-        return out
+        widths = [config.filters * 2**n for n in range(len(config.ratios), -1, -1)]
+        stages = map(DecoderStage, widths, config.ratios)
+        super().__init__(CausalConv1d(config.dim, widths[0], 7), stages, CausalConv1d(widths[-1], 1, 3))

@@ -46,6 +46,13 @@ def constant(logits: Tensor, stream: int) -> Tensor:
     return torch.full((len(logits),), 10 + stream)
 
 
+def step(lm: LM, state: LMState, user: Tensor, active: list[bool], choose: Callable[[Tensor, int], Tensor]) -> Tensor:
+    """One call on the device, counted on the host."""
+    frame = lm.step(state, user, torch.tensor(active), choose)
+    state.cache.count(1, active)
+    return frame
+
+
 def user_codes(frame: int) -> Tensor:
     return (100 * frame + torch.arange(8)).expand(ROWS, -1)
 
@@ -60,7 +67,7 @@ def test_embedding_is_the_sum_over_streams(lm: LM) -> None:
 def test_delays(lm: LM) -> None:
     """Codebook 0 of a frame stands in its own column, the others in the next; a frame is returned when complete."""
     state = start(lm)
-    frames = [lm.step(state, user_codes(call), [True] * ROWS, constant) for call in (1, 2)]
+    frames = [step(lm, state, user_codes(call), [True] * ROWS, constant) for call in (1, 2)]
     # Column 0 held the initial tokens, so the first frame is not one yet.
     assert frames[0][0].tolist() == [183, 2048, *range(12, 19)]
     assert frames[1][0].tolist() == [10, 11, *range(12, 19)]
@@ -81,7 +88,7 @@ def test_forced_tokens_stand_and_are_fed_to_the_next_step(lm: LM) -> None:
             logits_seen.append(logits.clone())
             return constant(logits, stream)
 
-        frame = lm.step(state, user_codes(1), [True] * ROWS, choose)
+        frame = step(lm, state, user_codes(1), [True] * ROWS, choose)
         assert frame[0, 4] == state.column[0, 4] == (777 if forced else 14)
     changed = [not torch.equal(one, other) for one, other in zip(*seen, strict=True)]
     assert changed == [False] * 5 + [True] * 4
@@ -96,7 +103,7 @@ def test_the_first_agent_code_sees_the_text_token(lm: LM) -> None:
             found.append(logits.clone())
             return torch.full((len(logits),), text if stream == 0 else 5)
 
-        lm.step(start(lm), user_codes(1), [True] * ROWS, choose)
+        step(lm, start(lm), user_codes(1), [True] * ROWS, choose)
         logits.append(found)
     assert torch.equal(logits[0][0], logits[1][0])
     assert not any(torch.equal(one, other) for one, other in zip(logits[0][1:], logits[1][1:], strict=True))
@@ -116,16 +123,16 @@ def test_inactive_rows_stay_as_they_are(lm: LM) -> None:
 
     everyone, others = [True] * ROWS, [True, False, True, True]
     for call in (1, 2, 3):
-        lm.step(straight, user_codes(call), everyone, recorder("straight"))
-    lm.step(paused, user_codes(1), everyone, recorder("paused"))
+        step(lm, straight, user_codes(call), everyone, recorder("straight"))
+    step(lm, paused, user_codes(1), everyone, recorder("paused"))
     before = paused.column[1].clone(), paused.held[1].clone()
     for call in (18, 19):
-        lm.step(paused, user_codes(call), others, constant)
+        step(lm, paused, user_codes(call), others, constant)
     assert torch.equal(paused.column[1], before[0])
     assert torch.equal(paused.held[1], before[1])
     assert paused.cache.filled == [3, 1, 3, 3]
     for call in (2, 3):
-        lm.step(paused, user_codes(call), everyone, recorder("paused"))
+        step(lm, paused, user_codes(call), everyone, recorder("paused"))
     assert all(torch.equal(one, other) for one, other in zip(*seen.values(), strict=True))
 
 
@@ -154,7 +161,7 @@ def test_prefill_equals_single_steps(lm: LM, length: int, monkeypatch: pytest.Mo
 def test_state_reset_and_copy_row(lm: LM) -> None:
     state = start(lm)
     for call in (1, 2):
-        lm.step(state, user_codes(call), [True] * ROWS, constant)
+        step(lm, state, user_codes(call), [True] * ROWS, constant)
     target = lm.zeros(2, 30)
     target.copy_row(1, state, 3)
     assert torch.equal(target.column[1], state.column[3])
