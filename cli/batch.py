@@ -88,6 +88,9 @@ def batch(
     temp_audio: o.TempAudio = 0.8,
     topk_text: o.TopKText = 25,
     topk_audio: o.TopKAudio = 250,
+    topp_text: o.TopPText = 1.0,
+    repetition_penalty: o.RepetitionPenalty = 1.0,
+    no_repeat_ngram: o.NoRepeatNgram = 0,
     greedy: o.Greedy = False,
     align: o.Align = o.AlignOption.reference,
     output_subtype: o.Subtype = "PCM_16",
@@ -161,7 +164,9 @@ def batch(
             mix=mix,
         ),
         outputs=OutputOptions(output_subtype, output_rate, parse_formats(format), save_tokens),
-        sampling=Sampling(temp_text, topk_text, temp_audio, topk_audio, greedy),
+        sampling=Sampling(
+            temp_text, topk_text, temp_audio, topk_audio, greedy, topp_text, repetition_penalty, no_repeat_ngram
+        ),
         align=align,
         model=ModelOptions(
             model, hf_repo, revision, Overrides(moshi_weight, mimi_weight, tokenizer), device, dtype, cpu_offload

@@ -48,6 +48,9 @@ def offline(
     temp_audio: o.TempAudio = 0.8,
     topk_text: o.TopKText = 25,
     topk_audio: o.TopKAudio = 250,
+    topp_text: o.TopPText = 1.0,
+    repetition_penalty: o.RepetitionPenalty = 1.0,
+    no_repeat_ngram: o.NoRepeatNgram = 0,
     greedy: o.Greedy = False,
     align: o.Align = o.AlignOption.reference,
     output_subtype: o.Subtype = "PCM_16",
@@ -96,7 +99,9 @@ def offline(
         text=prompt_text(text_prompt, text_prompt_file, role, field or []),
         channel=check_channel(channel),
         seed=draw_seed() if seed == -1 else check_seed(seed),
-        sampling=Sampling(temp_text, topk_text, temp_audio, topk_audio, greedy),
+        sampling=Sampling(
+            temp_text, topk_text, temp_audio, topk_audio, greedy, topp_text, repetition_penalty, no_repeat_ngram
+        ),
         align=align,
         paths=OutputPaths(wav, output_text or wav.with_suffix(".json"), mix_wav),
         output=OutputOptions(output_subtype, output_rate, parse_formats(format), save_tokens),

@@ -184,6 +184,15 @@ TempAudio = Annotated[
 ]
 TopKText = Annotated[int, option("--topk-text", panel=SAMPLING, min=0, help="Text tokens to draw from; 0: all.")]
 TopKAudio = Annotated[int, option("--topk-audio", panel=SAMPLING, min=0, help="Audio tokens to draw from; 0: all.")]
+TopPText = Annotated[
+    float, option("--topp-text", panel=SAMPLING, help="Of these, the likeliest that make up this share; 1: all.")
+]
+RepetitionPenalty = Annotated[
+    float, option("--repetition-penalty", panel=SAMPLING, help="Over 1: text that was said is less likely. 1: off.")
+]
+NoRepeatNgram = Annotated[
+    int, option("--no-repeat-ngram", panel=SAMPLING, help="No N text tokens are said twice. 0: off.")
+]
 Greedy = Annotated[bool, option("--greedy", panel=SAMPLING, help="Always take the likeliest token.")]
 
 Align = Annotated[

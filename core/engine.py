@@ -8,7 +8,8 @@ from torch import Tensor
 from personaplex.core.config import CODEBOOKS
 from personaplex.core.graphs import StepGraphs
 from personaplex.core.lm.model import LM
-from personaplex.core.sampling import Sampling
+from personaplex.core.repetition import Said, discourage
+from personaplex.core.sampling import TEXT_STREAM, Sampling
 from personaplex.core.session import Persona
 
 Watch = Callable[[int, Tensor], None]
@@ -27,13 +28,20 @@ class Engine:
         self._lm = lm
         self._sampling = sampling
         self._state = lm.zeros(slots, positions)
+        self._said = Said.zeros(slots, positions, lm.device) if sampling.avoids_repetition else None
         self._active = [False] * slots
         self._seed = torch.zeros(slots, dtype=torch.int64, device=lm.device)
         self._frame = torch.zeros(slots, dtype=torch.int64, device=lm.device)
         # A graph reads its inputs where they lay when it was captured, so they never move.
         self._mask = torch.zeros(slots, dtype=torch.bool, device=lm.device)
         self._user = torch.zeros(slots, CODEBOOKS, dtype=torch.int64, device=lm.device)
-        self._graphs = StepGraphs(self._state) if graphs and lm.device.type == "cuda" else None
+        self._graphs = StepGraphs(self._changed()) if graphs and lm.device.type == "cuda" else None
+
+    def _changed(self) -> list[Tensor]:
+        """What a tick changes and the next one depends on, but for what it only appends to."""
+        state = self._state
+        said = [] if self._said is None else [self._said.count]
+        return [state.column, state.held, state.cache.length, *said]
 
     @torch.inference_mode()
     def admit(self, slot: int, persona: Persona, seed: int, calls: int) -> None:
@@ -52,19 +60,23 @@ class Engine:
         self._active[slot] = False
         self._mask[slot] = False
         self._state.reset([slot])
+        if self._said is not None:
+            self._said.reset([slot])
 
     @torch.inference_mode()
     def step(self, user: Tensor, watch: Watch | None = None) -> Tensor:
         """One frame of every admitted call: user codes int64 [slots, 8] -> tokens int64 [slots, 9] on the device.
 
         Live frame u returns the agent's frame before it (text, then codebooks 0-7); for u = 0 that is the prompt's
-        last frame. Rows of idle slots mean nothing. `watch(stream, logits)` sees the logits drawn from; such a tick
+        last frame. Rows of idle slots mean nothing. `watch(stream, logits)` sees the model's logits; such a tick
         is never a graph.
         """
 
         def choose(logits: Tensor, stream: int) -> Tensor:
             if watch is not None:
                 watch(stream, logits)
+            if stream == TEXT_STREAM and self._said is not None:
+                return self._choose_text(logits, self._said)
             return self._sampling.choose(logits, stream, self._seed, self._frame)
 
         def compute() -> Tensor:
@@ -78,3 +90,10 @@ class Engine:
         self._state.cache.count(1, self._active)
         self._frame += 1
         return frames
+
+    def _choose_text(self, logits: Tensor, said: Said) -> Tensor:
+        sampling = self._sampling
+        scores = discourage(logits, said, sampling.repetition_penalty, sampling.no_repeat_ngram)
+        tokens = sampling.choose(scores, TEXT_STREAM, self._seed, self._frame)
+        said.advance(tokens, self._mask)
+        return tokens

@@ -1,12 +1,10 @@
 """A tick captured as CUDA graphs: one for each length of cache that is read, replayed without Python in between."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-
-from personaplex.core.lm.state import LMState
 
 
 @dataclass(frozen=True)
@@ -16,10 +14,13 @@ class _Captured:
 
 
 class StepGraphs:
-    """Graphs of a function that changes `state` in place and returns a tensor of a fixed place in memory."""
+    """Graphs of a function that returns a tensor of a fixed place in memory.
 
-    def __init__(self, state: LMState) -> None:
-        self._state = state
+    `changed` are the tensors that it changes in place and reads again the next time.
+    """
+
+    def __init__(self, changed: Sequence[Tensor]) -> None:
+        self._changed = changed
         self._captured: dict[int, _Captured] = {}
 
     def run(self, read: int, compute: Callable[[], Tensor]) -> Tensor:
@@ -32,14 +33,13 @@ class StepGraphs:
 
     def _capture(self, compute: Callable[[], Tensor]) -> _Captured:
         # Kernels are chosen and set up on their first run, which must not be part of a graph; it may not count either.
-        tensors = (self._state.column, self._state.held, self._state.cache.length)
-        before = [tensor.clone() for tensor in tensors]
+        before = [tensor.clone() for tensor in self._changed]
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             compute()
         torch.cuda.current_stream().wait_stream(stream)
-        for tensor, value in zip(tensors, before, strict=True):
+        for tensor, value in zip(self._changed, before, strict=True):
             tensor.copy_(value)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):

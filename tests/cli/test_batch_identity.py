@@ -25,6 +25,7 @@ OPTIONS = ("--save-tokens", "--output-subtype", "FLOAT")
 MODES = {
     "float32-sampled": ("--dtype", "float32"),
     "float32-greedy": ("--dtype", "float32", "--greedy"),
+    "against loops": ("--topp-text", "0.9", "--repetition-penalty", "1.5", "--no-repeat-ngram", "1"),
     "bfloat16-sampled": ("--dtype", "bfloat16", "--align", "model"),
 }
 

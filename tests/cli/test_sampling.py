@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import pytest
@@ -65,11 +66,15 @@ def test_ways_to_be_greedy(desk: Desk, options: tuple[str, ...]) -> None:
 
 
 def test_each_sampling_option_is_used_and_recorded(desk: Desk) -> None:
+    desk.sound("call.wav", desk.noise(2.0))  # long enough for a text token to come again
     plain = answer(desk)[0]
     given = {"temp-text": 1.5, "topk-text": 3, "temp-audio": 1.25, "topk-audio": 5}
+    given |= {"topp-text": 0.2, "repetition-penalty": 5.0, "no-repeat-ngram": 1}
+    fields = {"topk": "top_k", "topp": "top_p", "-": "_"}
     for name, value in given.items():
         assert desk.offline(f"--{name}", str(value)).code == 0
-        assert desk.document()["sampling"][name.replace("topk-", "top_k_").replace("-", "_")] == value
+        field = functools.reduce(lambda text, pair: text.replace(*pair), fields.items(), name)
+        assert desk.document()["sampling"][field] == value
         assert answer(desk, f"--{name}", str(value))[0] != plain, name
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from personaplex.core.config import CODEBOOKS
+from personaplex.core.config import CODEBOOKS, EPAD, PAD
 from personaplex.core.engine import Engine
 from personaplex.core.nn import compiled
 from personaplex.core.nn.linear import pack
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 POSITIONS = 100
 GREEDY, SAMPLED = Sampling(greedy=True), Sampling()
+AGAINST_LOOPS = Sampling(top_p_text=0.9, repetition_penalty=1.2, no_repeat_ngram=1)
 WEIGHTS = ("float32", "bfloat16", "packed")
 
 
@@ -117,7 +118,9 @@ class World:
         return Engine(self.lm, slots, POSITIONS, self.sampling)
 
 
-@pytest.fixture(scope="module", params=["float32-greedy", "float32-sampled", "bfloat16-greedy", "packed-sampled"])
+@pytest.fixture(
+    scope="module", params=["float32-greedy", "float32-sampled", "bfloat16-greedy", "packed-sampled", "float32-loops"]
+)
 def world(request: pytest.FixtureRequest, short: LoadedCase) -> Iterator[World]:
     """The long call wraps its ring of 63 positions; the loud one has no persona or input in common with it.
 
@@ -125,7 +128,7 @@ def world(request: pytest.FixtureRequest, short: LoadedCase) -> Iterator[World]:
     """
     weights, _, mode = request.param.partition("-")
     lm = language_model(short, weights)
-    sampling = GREEDY if mode == "greedy" else SAMPLED
+    sampling = {"greedy": GREEDY, "sampled": SAMPLED, "loops": AGAINST_LOOPS}[mode]
     personas = [
         prefill(lm, short.config, RecordedVoice(codes(frames, seed)), text)
         for frames, seed, text in ((5, 1, [40, 41]), (20, 2, list(range(60, 100))), (1, 3, []))
@@ -238,6 +241,22 @@ def test_draws_count_live_frames_alone(short: LoadedCase) -> None:
         tokens.append(torch.stack(call.tokens))
     assert torch.equal(*tokens)
     assert (tokens[0][2:] != tokens[0][1:-1]).all()
+
+
+@pytest.mark.parametrize("greedy", [True, False])
+def test_what_was_said_is_not_said_again(short: LoadedCase, greedy: bool) -> None:
+    """Text forbidden to repeat a token says each once, through a slot that another call has used."""
+    persona = prefill(short.lm, short.config, RecordedVoice(codes(3, 1)), [])
+    call = Call(persona, codes(60, 2), seed=5)
+    sampling = Sampling(greedy=greedy, no_repeat_ngram=1)
+    engine = Engine(short.lm, 2, POSITIONS, sampling)
+    again = call.again()
+    play(engine, [(1, 0, call), (1, 61, again), (0, 5, Call(persona, codes(60, 3), seed=6))])
+    assert_same(again, call)
+    text = [token for token in torch.stack(call.tokens)[1:, 0].tolist() if token not in {PAD, EPAD}]
+    assert len(text) == len(set(text)) > 30
+    plain = torch.stack(alone(short.lm, Sampling(greedy=greedy), call).tokens)[1:, 0].tolist()
+    assert len(set(plain)) < len(plain) - 5
 
 
 def test_a_call_longer_than_the_engine(short: LoadedCase) -> None:

@@ -122,6 +122,43 @@ def test_distribution(stream: int, sampling: Sampling, temperature: float, top_k
     assert statistic < limits[top_k]
 
 
+def test_top_p_keeps_the_likeliest_that_make_up_the_share() -> None:
+    """Of a half, a quarter, an eighth …, of which top-k leaves four; the shares are of these four's sum, 15/16."""
+    logits = (0.5 ** torch.arange(1, 9)).log().expand(2000, 8)
+    for share, kept in ((0.5, 1), (0.54, 2), (0.75, 2), (0.81, 3), (0.9, 3), (0.95, 4), (1.0, 4)):
+        drawn = choose(Sampling(temp_text=1, top_k_text=4, top_p_text=share), logits, TEXT)
+        assert set(drawn.tolist()) == set(range(kept)), share
+
+
+def test_top_p_is_of_the_text_alone_and_draws_as_without_it() -> None:
+    logits = logits_of(ROWS, 100)
+    plain, nucleus = Sampling(), Sampling(top_p_text=0.3)
+    assert torch.equal(choose(nucleus, logits, AUDIO), choose(plain, logits, AUDIO))
+    drawn, before = choose(nucleus, logits, TEXT), choose(plain, logits, TEXT)
+    assert not torch.equal(drawn, before)
+    probabilities, order = torch.softmax(logits / 0.7, dim=-1).topk(25)
+    inside = probabilities.cumsum(dim=-1) - probabilities < 0.3 * probabilities.sum(dim=-1, keepdim=True)
+    kept = torch.zeros_like(logits, dtype=torch.bool).scatter(1, order, inside)
+    was_kept = kept.gather(1, before[:, None])[:, 0]
+    assert torch.equal(drawn[was_kept], before[was_kept])  # whoever won the race among all wins it among fewer
+    assert kept.gather(1, drawn[:, None]).all()
+
+
+@pytest.mark.parametrize(
+    ("field", "option", "values"),
+    [
+        ("top_p_text", "--topp-text", [0, -0.1, 1.1, math.nan]),
+        ("repetition_penalty", "--repetition-penalty", [0.9, 0, -1, math.inf, math.nan]),
+        ("no_repeat_ngram", "--no-repeat-ngram", [-1]),
+    ],
+)
+def test_impossible_values_against_loops(field: str, option: str, values: list[float]) -> None:
+    for value in values:
+        with pytest.raises(UsageError, match=f"{option} is {value}") as raised:
+            Sampling(**{field: value})
+        assert raised.value.mend
+
+
 @pytest.mark.parametrize("value", [-0.1, math.inf, -math.inf, math.nan])
 @pytest.mark.parametrize("stream", ["text", "audio"])
 def test_impossible_temperatures(stream: str, value: float) -> None:
@@ -138,4 +175,14 @@ def test_impossible_top_k(stream: str) -> None:
 
 
 def test_defaults() -> None:
-    assert Sampling() == Sampling(temp_text=0.7, top_k_text=25, temp_audio=0.8, top_k_audio=250, greedy=False)
+    assert Sampling() == Sampling(
+        temp_text=0.7,
+        top_k_text=25,
+        temp_audio=0.8,
+        top_k_audio=250,
+        greedy=False,
+        top_p_text=1,
+        repetition_penalty=1,
+        no_repeat_ngram=0,
+    )
+    assert not Sampling().avoids_repetition
