@@ -9,13 +9,14 @@ from personaplex.core.config import FRAME_RATE
 
 @dataclass
 class Counts:
-    """How a batch went. Seconds are of audio, and of the run."""
+    """How a batch went. `flagged` items hold a loop or dead air; seconds are of audio, and of the run."""
 
     items: int = 0
     done: int = 0
     failed: int = 0
     skipped: int = 0
     not_run: int = 0
+    flagged: int = 0
     audio_seconds: float = 0.0
     seconds: float = 0.0
 
@@ -74,5 +75,7 @@ def show_summary(counts: Counts, output: str, as_json: bool) -> None:
     result(f"skipped  {counts.skipped:,} (done already)")
     if counts.not_run:
         result(f"not run  {counts.not_run:,}")
+    if counts.flagged:
+        result(f"flagged  {counts.flagged:,} (loops or dead air: see flags in the transcripts)")
     audio, spent = f"{counts.audio_seconds:,.1f} s of audio", f"{counts.seconds:,.1f} s"
     result(f"{audio} in {spent}: {counts.times_real_time:.2f} × real time; results in {output}")

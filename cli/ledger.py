@@ -26,6 +26,7 @@ class Ledger:
     def skipped(self, row: ResultRow) -> None:
         """An item that was done before."""
         self.counts.skipped += 1
+        self.counts.flagged += bool(row["flags"])
         self._rows[row["id"]] = row
 
     def done(self, planned: PlannedItem, row: ResultRow, duration: float) -> None:
@@ -44,6 +45,7 @@ class Ledger:
 
     def _add(self, row: ResultRow) -> None:
         self._rows[row["id"]] = row
+        self.counts.flagged += bool(row.get("flags"))
         if time.monotonic() - self._flushed > FLUSH_SECONDS:
             self.flush()
 

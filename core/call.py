@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from personaplex.core import audio
+from personaplex.core.activity import caller_frames
 from personaplex.core.config import FRAME_RATE, FRAME_SAMPLES, ModelConfig
 from personaplex.core.job import Job, Response
 from personaplex.core.mimi.codec import Mimi
@@ -20,11 +22,12 @@ Align = Literal["reference", "model"]
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A call ready for a slot: user codes int64 [calls, 8], one row a live call."""
+    """A call ready for a slot: user codes int64 [calls, 8], one row a live call; `caller` as in `Response`."""
 
     job: Job
     codes: Tensor
     samples: int
+    caller: npt.NDArray[np.bool_]
     info: audio.AudioInfo
     warnings: tuple[str, ...]
     seconds: dict[str, float]
@@ -45,7 +48,8 @@ def prepare(job: Job, mimi: Mimi, config: ModelConfig, align: Align) -> Prepared
         codes = torch.cat([codes, silence(config)[None]])
     seconds = {"read": read - start, "encode": time.perf_counter() - read}
     warnings = (*recording.warnings, *context_warnings(job, len(codes), config))
-    return Prepared(job, codes, len(recording.samples), recording.info, warnings, seconds)
+    caller = caller_frames(recording.samples)
+    return Prepared(job, codes, len(recording.samples), caller, recording.info, warnings, seconds)
 
 
 def context_warnings(job: Job, calls: int, config: ModelConfig) -> tuple[str, ...]:
@@ -83,6 +87,7 @@ def respond(
         tokens=tokens,
         user_codes=prepared.codes[: len(tokens)].numpy().astype(np.int32),
         samples=np.ascontiguousarray(samples[: prepared.samples]),
+        caller=prepared.caller,
         info=prepared.info,
         warnings=prepared.warnings,
         seconds={**prepared.seconds, **seconds},

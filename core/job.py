@@ -61,7 +61,8 @@ class Job:
 class Response:
     """What the agent answered: frame u of `tokens` int32 [F, 9] (text, codebooks 0-7) stands at 0.08·u s of `samples`.
 
-    `samples` is float32 [N] at 24 kHz, as long as the input; `user_codes` is int32 [F, 8]. `seconds` are spent on
+    `samples` is float32 [N] at 24 kHz, as long as the input; `user_codes` is int32 [F, 8]; `caller` tells in which
+    frames of the input, bool [F], the caller speaks. `seconds` are spent on
     each phase, in wall time; `pace` tells how a call at real time's pace kept its deadlines.
     """
 
@@ -69,6 +70,7 @@ class Response:
     tokens: Codes
     user_codes: Codes
     samples: Samples
+    caller: npt.NDArray[np.bool_]
     info: AudioInfo
     warnings: tuple[str, ...]
     seconds: Mapping[str, float]

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from personaplex.core import audio
+from personaplex.core.activity import caller_frames
 from personaplex.core.call import Align, Prepared, context_warnings, live_calls, respond
 from personaplex.core.config import FRAME_RATE, FRAME_SAMPLES
 from personaplex.core.engine import Engine
@@ -51,7 +52,8 @@ def run_live(job: Job, model: Model, sampling: Sampling, align: Align, watch: Wa
             watch(job.id, number + 1, total)
     warnings = (*recording.warnings, *context_warnings(job, total, model.config))
     seconds = {"read": read - begun, "prompt": start - read, "live": time.perf_counter() - start}
-    prepared = Prepared(job, torch.stack(session.codes), len(samples), recording.info, warnings, seconds)
+    codes, caller = torch.stack(session.codes), caller_frames(recording.samples)
+    prepared = Prepared(job, codes, len(samples), caller, recording.info, warnings, seconds)
     decoded = torch.cat(session.decoded)
     return respond(prepared, torch.stack(session.frames), decoded, align, {}, pace=pace_summary(latencies))
 

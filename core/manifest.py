@@ -9,11 +9,13 @@ from typing import Any
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from personaplex.core.errors import UsageError
+from personaplex.core.expect import Expect
 from personaplex.core.noise import MAX_SEED
 
 CHANNEL = r"^(mix|left|right|[0-9]+)$"
 
 _MOST_FAULTS = 5
+_OBJECTS = frozenset({"fields", "expect"})
 
 
 class Row(BaseModel):
@@ -32,6 +34,7 @@ class Row(BaseModel):
     channel: str | None = Field(default=None, pattern=CHANNEL)
     duration: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     offset: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    expect: Expect | None = None
 
     @field_validator("id", "channel", mode="before")
     @classmethod
@@ -100,8 +103,15 @@ def _loads(text: str) -> Any:
     return value
 
 
+def _loads_cell(name: str, text: str) -> Any:
+    try:
+        return _loads(text)
+    except ValueError as error:
+        raise ValueError(f"{name} is not a JSON object ({error})") from error
+
+
 def _raw_csv(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Numbered rows below the header, without their empty cells; `fields` is a JSON object in its cell."""
+    """Numbered rows below the header, without their empty cells; `fields` and `expect` are JSON objects in theirs."""
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
         for row in reader:
@@ -110,11 +120,8 @@ def _raw_csv(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
                 continue
             cells: dict[str, Any] = {key: value for key, value in row.items() if value != ""}
             try:
-                if "fields" in cells:
-                    cells["fields"] = _loads(cells["fields"])
+                yield reader.line_num, cells | {key: _loads_cell(key, cells[key]) for key in _OBJECTS & cells.keys()}
             except ValueError as error:
-                yield reader.line_num, f"fields is not a JSON object ({error})"
-            else:
-                yield reader.line_num, cells
+                yield reader.line_num, str(error)
     except csv.Error as error:
         yield reader.reader.line_num, f"not CSV ({error})"

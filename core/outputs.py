@@ -1,7 +1,7 @@
 """A response's files: WAV, transcript, exports, tokens and the stereo mix, all or none of them."""
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from personaplex.core import audio
+from personaplex.core.analysis import Analysis, analyse
 from personaplex.core.call import Align
 from personaplex.core.config import FRAME_SAMPLES, SAMPLE_RATE
 from personaplex.core.errors import UsageError
@@ -28,12 +29,9 @@ from personaplex.core.transcript import (
     ModelInfo,
     PromptInfo,
     SamplingInfo,
-    Word,
     document,
     dumps,
-    quiet_frames,
     segments,
-    words,
 )
 from personaplex.core.wav import SUBTYPES, write_wav
 
@@ -105,6 +103,7 @@ class Run:
         device = model.device.type
         engine = EngineInfo(
             device=device,
+            device_kind=_device_kind(model.device),
             dtype=str(model.lm.dtype).removeprefix("torch."),
             threads=torch.get_num_threads() if device == "cpu" else None,
             slots=None if device == "cpu" else slots,
@@ -113,6 +112,12 @@ class Run:
         )
         info = ModelInfo(model.name, model.revision, model.weights_sha256)
         return cls(info, engine, model.tokenizer, sampling, align, options)
+
+
+def _device_kind(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return torch.backends.cpu.get_cpu_capability() if device.type == "cpu" else device.type
 
 
 def _versions(model: Model) -> dict[str, str]:
@@ -154,11 +159,11 @@ def _write(
     if options.tokens:
         _write_tokens(paths.tokens, response)
         made(paths.tokens)
-    text_tokens = response.tokens[:, 0]
-    spoken = words(text_tokens, run.tokenizer, quiet_frames(response.samples))
+    analysis = analyse(response, run.tokenizer)
     block = {"path": paths.wav.name, "subtype": options.subtype, **asdict(output), "align": run.align}
-    record = _document(response, run, spoken, source, block, volatile)
-    transcript = Transcript(response.job.id, segments(spoken), frame_texts(text_tokens, run.tokenizer))
+    record = _document(response, run, analysis, source, block, volatile)
+    texts = frame_texts(response.tokens[:, 0], run.tokenizer)
+    transcript = Transcript(response.job.id, segments(analysis.spoken), texts)
     for name, path in paths.exports(options).items():
         write_text(path, EXPORTERS[name].render(transcript))
         made(path)
@@ -169,7 +174,7 @@ def _write(
 def _document(
     response: Response,
     run: Run,
-    spoken: Sequence[Word],
+    analysis: Analysis,
     source: str,
     output: Mapping[str, Any],
     volatile: Mapping[str, Any],
@@ -184,9 +189,11 @@ def _document(
     return document(
         id=job.id,
         tokens=response.tokens,
-        spoken=spoken,
+        spoken=analysis.spoken,
         input=asdict(response.info) | {"path": source} | part_block(job.offset, job.duration),
         output=output,
+        activity=analysis.activity,
+        flags=[asdict(flag) for flag in analysis.flags],
         prompt=PromptInfo(prompt.voice.name, prompt.voice.sha256, prompt.text, len(prompt.text_tokens), prompt.steps),
         sampling=SamplingInfo(seed=job.seed, **asdict(run.sampling), noise=LAYOUT),
         model=run.model,

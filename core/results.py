@@ -23,7 +23,7 @@ ResultRow = dict[str, Any]
 
 _OWN = {
     *("id", "status", "audio_filepath", "output", "transcript", "text", "duration", "voice", "seed"),
-    *("tokens_sha256", "pcm_sha256", "warnings", "error"),
+    *("tokens_sha256", "pcm_sha256", "flags", "warnings", "error"),
 }
 
 
@@ -43,6 +43,7 @@ def done_row(item: Item, document: Mapping[str, Any]) -> ResultRow:
         "seed": document["sampling"]["seed"],
         "tokens_sha256": document["tokens_sha256"],
         "pcm_sha256": output["pcm_sha256"],
+        "flags": sorted({flag["kind"] for flag in document["flags"]}),
         "warnings": document["warnings"],
     }
 
@@ -59,7 +60,9 @@ def failed_row(item: Item, error: PersonaplexError) -> ResultRow:
 
 def _passed_through(item: Item) -> ResultRow:
     """The manifest's other keys; one that results use themselves, such as NeMo's `text`, as `manifest_text`."""
-    return {f"manifest_{key}" if key in _OWN else key: value for key, value in item.row.passed_through.items()}
+    expect = item.row.expect
+    own = {} if expect is None else {"expect": expect.model_dump(exclude_unset=True)}
+    return {f"manifest_{key}" if key in _OWN else key: value for key, value in item.row.passed_through.items()} | own
 
 
 def read_results(folder: Path) -> dict[str, ResultRow]:

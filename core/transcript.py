@@ -69,6 +69,9 @@ class SamplingInfo:
     temp_audio: float
     top_k_audio: int
     greedy: bool
+    top_p_text: float
+    repetition_penalty: float
+    no_repeat_ngram: int
     noise: str
 
 
@@ -85,12 +88,14 @@ class ModelInfo:
 class EngineInfo:
     """What they ran on.
 
+    `device_kind` is a GPU's name, or the instruction set that torch uses of a CPU, since kernels round by it.
     `threads` (of a CPU) and `slots` are None where the answer can't depend on them. `pace` is "batch" for a codec that
     runs over whole calls, "realtime" for one that runs frame by frame. `versions` are of the packages that the answer
     depends on.
     """
 
     device: str
+    device_kind: str
     dtype: str
     threads: int | None
     slots: int | None
@@ -103,18 +108,18 @@ def seconds(frame: int) -> float:
     return round(frame / FRAME_RATE, 2)
 
 
-def quiet_frames(samples: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Which frames of 24 kHz audio `[N]` have an RMS under `QUIET_DBFS`: `[F]`, a partial last frame included.
+def frame_power(samples: NDArray[np.float32]) -> NDArray[np.float64]:
+    """The mean square of each frame of 24 kHz audio `[N]`: `[F]`, a partial last frame's over the samples it has."""
+    if not len(samples):
+        return np.zeros(0)
+    starts = np.arange(0, len(samples), FRAME_SAMPLES)
+    sums: NDArray[np.float64] = np.add.reduceat(np.square(samples, dtype=np.float64), starts)
+    return sums / np.diff(starts, append=len(samples))
 
-    A partial frame is judged by the samples it has.
-    """
-    frames = -(-len(samples) // FRAME_SAMPLES)
-    counts = np.full(frames, FRAME_SAMPLES)
-    counts[-1:] -= frames * FRAME_SAMPLES - len(samples)
-    padded = np.zeros(frames * FRAME_SAMPLES)
-    padded[: len(samples)] = samples
-    power = np.square(padded).reshape(frames, FRAME_SAMPLES).sum(axis=1) / counts
-    quiet: NDArray[np.bool_] = power < 10 ** (QUIET_DBFS / 10)
+
+def quiet_frames(samples: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Which frames of 24 kHz audio `[N]` have an RMS under `QUIET_DBFS`: `[F]`, a partial last frame included."""
+    quiet: NDArray[np.bool_] = frame_power(samples) < 10 ** (QUIET_DBFS / 10)
     return quiet
 
 
@@ -194,6 +199,8 @@ def document(
     spoken: Sequence[Word],
     input: Mapping[str, Any],  # noqa: A002 - the field's name
     output: Mapping[str, Any],
+    activity: Mapping[str, Any],
+    flags: Sequence[Mapping[str, Any]],
     prompt: PromptInfo,
     sampling: SamplingInfo,
     model: ModelInfo,
@@ -203,7 +210,8 @@ def document(
 ) -> dict[str, Any]:
     """The transcript document of one call, its fields in the schema's order.
 
-    `tokens` is `[F, 9]` (text, agent codebooks 0-7) and `spoken` its `words`. Everything that may differ between
+    `tokens` is `[F, 9]` (text, agent codebooks 0-7) and `spoken` its `words`; `activity` holds the stretches in which
+    the caller and the agent speak, `flags` what is odd about the call. Everything that may differ between
     two runs of the same call belongs in `volatile`.
     """
     return {
@@ -217,6 +225,8 @@ def document(
         "tokens_sha256": tokens_sha256(tokens),
         "input": dict(input),
         "output": dict(output),
+        "activity": dict(activity),
+        "flags": [dict(flag) for flag in flags],
         "prompt": asdict(prompt),
         "sampling": asdict(sampling),
         "model": asdict(model),

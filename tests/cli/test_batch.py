@@ -66,6 +66,7 @@ def test_the_summary(calls: Desk) -> None:
         "failed": 0,
         "skipped": 2,
         "not_run": 0,
+        "flagged": 0,
         "audio_seconds": 0.0,
         "seconds": 1,
         "times_real_time": 0.0,
@@ -101,6 +102,9 @@ def test_run_json_says_how_to_repeat_the_run(calls: Desk) -> None:
         "temp_audio": 0.8,
         "top_k_audio": 250,
         "greedy": True,
+        "top_p_text": 1.0,
+        "repetition_penalty": 1.0,
+        "no_repeat_ngram": 0,
     }
     assert run["model"]["name"] == "tiny"
     assert run["engine"]["versions"]["personaplex"]

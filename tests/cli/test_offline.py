@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 FIELDS = {
     "": [
         *("schema", "id", "text", "language", "segments", "frame_rate", "text_tokens", "tokens_sha256", "input"),
-        *("output", "prompt", "sampling", "model", "engine", "warnings", "volatile"),
+        *("output", "activity", "flags", "prompt", "sampling", "model", "engine", "warnings", "volatile"),
     ],
     "input": ["path", "sha256", "sample_rate", "channels", "channel", "duration"],
     "output": ["path", "subtype", "pcm_sha256", "sample_rate", "peak", "rms_dbfs", "clipped", "align"],
     "prompt": ["voice", "voice_sha256", "text", "tokens", "steps"],
-    "sampling": ["seed", "temp_text", "top_k_text", "temp_audio", "top_k_audio", "greedy", "noise"],
+    "sampling": [
+        *("seed", "temp_text", "top_k_text", "temp_audio", "top_k_audio", "greedy"),
+        *("top_p_text", "repetition_penalty", "no_repeat_ngram", "noise"),
+    ],
     "model": ["name", "revision", "weights_sha256"],
-    "engine": ["device", "dtype", "threads", "slots", "pace", "versions"],
+    "engine": ["device", "device_kind", "dtype", "threads", "slots", "pace", "versions"],
     "volatile": ["started", "seconds", "times_real_time", "phases"],
 }
 SHA256 = re.compile("[0-9a-f]{64}")
@@ -97,6 +100,9 @@ def test_what_a_transcript_says_of_the_run(answered: Desk) -> None:
         "temp_audio": 0.8,
         "top_k_audio": 250,
         "greedy": False,
+        "top_p_text": 1.0,
+        "repetition_penalty": 1.0,
+        "no_repeat_ngram": 0,
     }
     volatile = document["volatile"]
     assert volatile["seconds"] > 0

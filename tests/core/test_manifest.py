@@ -109,12 +109,26 @@ def test_csv() -> None:
         ({"audio_filepath": "a", "duration": "long"}, "row 1, duration: Input should be a valid number"),
         ({"audio_filepath": "a", "channel": "middle"}, "row 1, channel: String should match"),
         ({"audio_filepath": "a", "channel": True}, "row 1, channel: Input should be a valid string"),
+        ({"audio_filepath": "a", "expect": {"must_shout": "x"}}, "row 1, expect.must_shout: Extra inputs are not"),
+        ({"audio_filepath": "a", "expect": {"min_words": -1}}, "row 1, expect.min_words: Input should be greater"),
+        ({"audio_filepath": "a", "expect": {"must_say": "/(/"}}, "row 1, expect.must_say.0: Value error, /(/ is no"),
         ({"audio_filepath": "a", "fields": "x"}, "row 1, fields: Input should be a valid dictionary"),
         ({"audio_filepath": "a", "fields": {"name": 3}}, "row 1, fields.name: Input should be a valid string"),
     ],
 )
 def test_a_fault_names_row_and_field(row: dict[str, Any], fault: str) -> None:
     assert refused(jsonl(row)).startswith(f"calls: {fault}")
+
+
+def test_what_an_answer_is_held_to() -> None:
+    expect = {"must_say": "thank you", "max_overlap": 1.5}
+    cell = json.dumps(expect).replace('"', '""')
+    for row in (
+        *read(jsonl({"audio_filepath": "a.wav", "expect": expect})),
+        *read(f'audio_filepath,expect\na.wav,"{cell}"\n', "csv"),
+    ):
+        assert row.expect is not None
+        assert (row.expect.must_say, row.expect.max_overlap, row.expect.min_words) == (["thank you"], 1.5, None)
 
 
 @pytest.mark.parametrize(
@@ -146,6 +160,7 @@ def test_several_faults_are_told_at_once() -> None:
         ("audio_filepath,seed\na.wav\n", "row 2: has not the header's 2 cells"),
         ("audio_filepath,seed\na.wav,1,2\n", "row 2: has not the header's 2 cells"),
         ("audio_filepath,fields\na.wav,name\n", "row 2: fields is not a JSON object"),
+        ("audio_filepath,expect\na.wav,hello\n", "row 2: expect is not a JSON object"),
         ("audio_filepath,fields\na.wav,[1]\n", "row 2, fields: Input should be a valid dictionary"),
         ("audio_filepath,seed\na.wav,x\n", "row 2, seed: Input should be a valid integer"),
         ("name,seed\na.wav,1\n", "row 2, audio_filepath: Field required"),

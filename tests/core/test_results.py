@@ -23,6 +23,7 @@ DOCUMENT: dict[str, Any] = {
     "output": {"path": "1.wav", "pcm_sha256": "p"},
     "prompt": {"voice": "NATM1"},
     "sampling": {"seed": 7},
+    "flags": [{"kind": "no_text"}, {"kind": "no_text"}, {"kind": "a_loop"}],
     "warnings": ["silent"],
     "volatile": {"seconds": 3},
 }
@@ -50,8 +51,15 @@ def test_a_done_row() -> None:
         "seed": 7,
         "tokens_sha256": "t",
         "pcm_sha256": "p",
+        "flags": ["a_loop", "no_text"],
         "warnings": ["silent"],
     }
+
+
+def test_what_a_row_expects_is_kept() -> None:
+    expect = {"must_say": ["hello"], "min_words": 1}
+    for made in (done_row(item("a", expect=expect), DOCUMENT), failed_row(item("a", expect=expect), InputError("x"))):
+        assert made["expect"] == expect
 
 
 def test_a_failed_row() -> None:

@@ -207,10 +207,12 @@ def make() -> Callable[..., dict[str, object]]:
             "spoken": words(tokens[:, 0], PARITY, np.zeros(8, bool)),
             "input": {"path": "caller.wav", "duration": 0.64},
             "output": {"path": "agent.wav", "peak": 0.71, "align": "reference"},
+            "activity": {"caller": [], "agent": [[0.0, 0.64]]},
+            "flags": [],
             "prompt": PromptInfo("NATM1", "ab", 'Say "é".', 34, 131),
-            "sampling": SamplingInfo(42, 0.7, 25, 0.8, 250, False, "philox/1"),
+            "sampling": SamplingInfo(42, 0.7, 25, 0.8, 250, False, 1.0, 1.0, 0, "philox/1"),
             "model": ModelInfo("tiny", "main", "cd"),
-            "engine": EngineInfo("cpu", "float32", 2, None, "batch", {"numpy": "2"}),
+            "engine": EngineInfo("cpu", "AVX2", "float32", 2, None, "batch", {"numpy": "2"}),
             "warnings": ["[ 1, 2 ]"],
             "volatile": {"seconds": 2.4},
         }
@@ -221,8 +223,8 @@ def make() -> Callable[..., dict[str, object]]:
 
 def test_document_has_the_fields_of_the_schema_in_order(make: Callable[..., dict[str, object]]) -> None:
     made = make()
-    fields = "schema id text language segments frame_rate text_tokens tokens_sha256 input output prompt sampling"
-    assert " ".join(made) == f"{fields} model engine warnings volatile"
+    fields = "schema id text language segments frame_rate text_tokens tokens_sha256 input output activity flags"
+    assert " ".join(made) == f"{fields} prompt sampling model engine warnings volatile"
     assert (made["schema"], made["language"], made["frame_rate"]) == ("personaplex.transcript/1", "en", 12.5)
     assert made["text"] == "ans day."
     assert made["text_tokens"] == ids(PARITY, PAD, "▁an", "s", PAD, EPAD, "▁day", ".", PAD)
@@ -230,10 +232,12 @@ def test_document_has_the_fields_of_the_schema_in_order(make: Callable[..., dict
     assert list(segment) == ["id", "speaker", "start", "end", "text", "words"]
     assert segment["words"][0] == {"word": "ans", "start": 0.08, "end": 0.4, "frame": 1}
     assert made["prompt"] == {"voice": "NATM1", "voice_sha256": "ab", "text": 'Say "é".', "tokens": 34, "steps": 131}
-    fields = "seed temp_text top_k_text temp_audio top_k_audio greedy noise"
+    fields = (
+        "seed temp_text top_k_text temp_audio top_k_audio greedy top_p_text repetition_penalty no_repeat_ngram noise"
+    )
     assert " ".join(made["sampling"]) == fields
     assert list(made["model"]) == ["name", "revision", "weights_sha256"]
-    assert list(made["engine"]) == ["device", "dtype", "threads", "slots", "pace", "versions"]
+    assert list(made["engine"]) == ["device", "device_kind", "dtype", "threads", "slots", "pace", "versions"]
 
 
 def test_without_volatile_is_the_same_on_every_run(make: Callable[..., dict[str, object]]) -> None:
