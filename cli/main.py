@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from personaplex.cli import batch, bench, doctor, models, offline, prompts, voices
+from personaplex.cli import batch, bench, compare, doctor, models, offline, prompts, regress, voices
 from personaplex.cli.console import is_debug, show_error
 from personaplex.cli.options import is_settable, option_name
 from personaplex.core.errors import PersonaplexError
@@ -31,6 +31,8 @@ app = typer.Typer(
 )
 app.command(epilog=offline.EXAMPLE)(offline.offline)
 app.command(epilog=batch.EXAMPLE)(batch.batch)
+app.command(epilog=compare.EXAMPLE)(compare.compare)
+app.add_typer(regress.app, name="regress")
 app.command(epilog=bench.EXAMPLE)(bench.bench)
 app.command(epilog=doctor.EXAMPLE)(doctor.doctor)
 app.add_typer(voices.app, name="voices")
@@ -74,7 +76,7 @@ def _add_variables(built: Any) -> None:
 
 
 def run() -> None:
-    """Entry point: exit codes 0, 1 (items failed), 2 (usage), 3 (model or environment), 130 (interrupted)."""
+    """Entry point: exit codes 0, 1 (items failed), 2 (usage), 3 (model or environment), 4 (a difference), 130."""
     # Kernels' threads wait for each other by spinning, by default so long that two processes on the same cores bring
     # each other nearly to a stand. torch's OpenMP reads this when torch is imported.
     if "OMP_WAIT_POLICY" not in os.environ:

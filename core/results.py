@@ -9,11 +9,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from personaplex.core.errors import InputError, PersonaplexError, UsageError
 from personaplex.core.files import make_folder, remove_stale_parts, write_text
-from personaplex.core.sources import Item
+
+if TYPE_CHECKING:
+    from personaplex.core.sources import Item  # which imports torch; comparing results needs none
 
 RESULTS = "results.jsonl"
 RUN = "run.json"
@@ -27,7 +29,7 @@ _OWN = {
 }
 
 
-def done_row(item: Item, document: Mapping[str, Any]) -> ResultRow:
+def done_row(item: "Item", document: Mapping[str, Any]) -> ResultRow:
     """The row of an item with a transcript; the manifest's other keys come first."""
     output, prompt = document["output"], document["prompt"]
     folder = os.path.dirname(item.id)
@@ -48,7 +50,7 @@ def done_row(item: Item, document: Mapping[str, Any]) -> ResultRow:
     }
 
 
-def failed_row(item: Item, error: PersonaplexError) -> ResultRow:
+def failed_row(item: "Item", error: PersonaplexError) -> ResultRow:
     """The row of an item that could not be run."""
     return _passed_through(item) | {
         "id": item.id,
@@ -58,7 +60,7 @@ def failed_row(item: Item, error: PersonaplexError) -> ResultRow:
     }
 
 
-def _passed_through(item: Item) -> ResultRow:
+def _passed_through(item: "Item") -> ResultRow:
     """The manifest's other keys; one that results use themselves, such as NeMo's `text`, as `manifest_text`."""
     expect = item.row.expect
     own = {} if expect is None else {"expect": expect.model_dump(exclude_unset=True)}

@@ -1,0 +1,156 @@
+"""What a comparison tells: a table or JSON on stdout, and the reports that were asked for."""
+
+import json
+import os
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from personaplex.cli.console import result
+from personaplex.compare.identity import identity_summary
+from personaplex.compare.verdicts import Comparison, ItemComparison, Outcome, Rung, Status
+
+SCHEMA = "personaplex.comparison/1"
+DIFFERENT = 4
+MOST_ROWS = 50
+
+_MARKS = {Outcome.same: "same", Outcome.different: "DIFFERENT", Outcome.unknown: "?"}
+
+
+@dataclass(frozen=True)
+class Reports:
+    """Which reports are wanted; `github` None means where GitHub runs us."""
+
+    junit: Path | None
+    html: Path | None
+    github: bool | None
+    as_json: bool
+
+    @property
+    def annotates(self) -> bool:
+        """Whether GitHub is to be told."""
+        return os.environ.get("GITHUB_ACTIONS") == "true" if self.github is None else self.github
+
+
+def report(comparison: Comparison, reports: Reports) -> int:
+    """Tell a comparison in every way that is asked for; returns the exit code. Raises InputError."""
+    if reports.junit is not None:
+        from personaplex.compare.junit import write_junit
+
+        write_junit(comparison, reports.junit)
+    if reports.html is not None:
+        from personaplex.compare.page import write_page
+
+        write_page(comparison, reports.html)
+    if reports.annotates:
+        from personaplex.compare.annotations import annotations
+
+        for line in annotations(comparison):
+            typer.echo(line, err=True)  # GitHub reads both streams, and stdout may be JSON
+    if reports.as_json:
+        result(json.dumps(_document(comparison), indent=2, ensure_ascii=False))
+    else:
+        _show(comparison)
+    return DIFFERENT if comparison.fails else 0
+
+
+def _document(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "expected": comparison.expected,
+        "got": comparison.got,
+        "level": comparison.level,
+        "tolerances": asdict(comparison.tolerances),
+        "same": not comparison.fails,
+        "counts": _counts(comparison),
+        "identity": [
+            {"name": name, "expected": expected, "got": got, "items": count}
+            for name, expected, got, count in identity_summary(comparison)
+        ],
+        "items": [_item(item) for item in comparison.items],
+    }
+
+
+def _item(item: ItemComparison) -> dict[str, Any]:
+    verdicts = {v.rung: {"outcome": v.outcome, "detail": v.detail, **v.figures} for v in item.verdicts}
+    return {
+        "id": item.id,
+        "status": item.status,
+        "fails": item.fails,
+        "summary": item.summary,
+        "verdicts": verdicts,
+        "difference": None if item.difference is None else asdict(item.difference),
+        "identity": [asdict(difference) for difference in item.identity],
+        "expectations": [asdict(expectation) for expectation in item.expectations],
+    }
+
+
+def _counts(comparison: Comparison) -> dict[str, int]:
+    statuses = Counter(item.status for item in comparison.items)
+    return {
+        "items": len(comparison.items),
+        "failing": sum(item.fails for item in comparison.items),
+        **{status.value: statuses[status] for status in Status},
+    }
+
+
+def _show(comparison: Comparison) -> None:
+    _show_identity(comparison)
+    shown = [item for item in comparison.items if item.fails or _differs(item)]
+    if shown:
+        width = max(len(item.id) for item in shown[:MOST_ROWS])
+        result("")
+        result(f"{'item':<{width}}  " + "  ".join(f"{rung:<9}" for rung in Rung))
+        for item in shown[:MOST_ROWS]:
+            _show_item(item, width)
+        if len(shown) > MOST_ROWS:
+            result(f"and {len(shown) - MOST_ROWS} more; --json or --html has them all")
+    result("")
+    result(_verdict(comparison))
+
+
+def _show_identity(comparison: Comparison) -> None:
+    differences = identity_summary(comparison)
+    if not differences:
+        result("All that answers depend on is the same in both runs: they should be equal, bit for bit.")
+        return
+    result("The runs can't be expected to be equal:")
+    for name, expected, got, count in differences:
+        values = "" if expected is None and got is None else f": {_short(expected)} -> {_short(got)}"
+        result(f"  {name}{values} ({count} item{'s' if count > 1 else ''})")
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _differs(item: ItemComparison) -> bool:
+    return any(verdict.outcome is Outcome.different for verdict in item.verdicts)
+
+
+def _show_item(item: ItemComparison, width: int) -> None:
+    marks = {verdict.rung: _MARKS[verdict.outcome] for verdict in item.verdicts}
+    columns = "  ".join(f"{marks.get(rung, '-'):<9}" for rung in Rung) if marks else item.status.value
+    result(f"{item.id:<{width}}  {columns}".rstrip())
+    result(f"  {item.summary}")
+    if item.difference is not None:
+        result(f"    expected: {item.difference.expected_words or '(no words)'}")
+        result(f"    got:      {item.difference.got_words or '(no words)'}")
+    for expectation in item.expectations:
+        if not expectation.passed:
+            result(f"  {expectation.name}: {expectation.detail}")
+
+
+def _verdict(comparison: Comparison) -> str:
+    counts = _counts(comparison)
+    others = [f"{counts[status]} {status.value}" for status in Status if status is not Status.compared]
+    told = [text for text in others if not text.startswith("0 ")]
+    level = f"at the level of {comparison.level.value}"
+    ending = f" ({', '.join(told)})" if told else ""
+    if comparison.fails:
+        return f"{counts['failing']} of {counts['items']} items differ {level}{ending}"
+    return f"{counts['items']} item{'s are' if counts['items'] != 1 else ' is'} the same {level}{ending}"

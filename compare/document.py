@@ -1,0 +1,150 @@
+"""A transcript read from its file and checked: what compares it meets no missing field and no other type."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from personaplex.compare.verdicts import Recorded
+from personaplex.core.config import CODEBOOKS
+from personaplex.core.errors import UsageError
+from personaplex.core.transcript import SCHEMA
+
+_FAMILY = SCHEMA.partition("/")[0] + "/"
+_MOST_FAULTS = 3
+_AGAIN = "make it again with personaplex, or take it away"
+
+Token = Annotated[int, Field(ge=-(2**31), lt=2**31)]
+TokenRow = Annotated[list[Token], Field(min_length=1 + CODEBOOKS, max_length=1 + CODEBOOKS)]
+Stretch = Annotated[list[float], Field(min_length=2, max_length=2)]
+
+
+class _Checked(BaseModel):
+    """Fields that are not named here may hold anything."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+
+class _Word(_Checked):
+    word: str
+    start: float
+    end: float
+
+
+class _Segment(_Checked):
+    words: list[_Word]
+
+
+class _Input(_Checked):
+    sha256: str
+    duration: float = Field(ge=0)
+
+
+class _Output(_Checked):
+    path: str
+    pcm_sha256: str
+    sample_rate: int = Field(gt=0)
+    rms_dbfs: float
+
+
+class _Activity(_Checked):
+    caller: list[Stretch]
+    agent: list[Stretch]
+
+
+class _Flag(_Checked):
+    kind: str
+    start: float
+    end: float
+    detail: str
+
+
+class _Prompt(_Checked):
+    text: str
+    voice_sha256: str
+
+
+class _Model(_Checked):
+    name: str
+    weights_sha256: str
+
+
+class _Engine(_Checked):
+    versions: dict[str, str]
+
+
+class _Transcript(_Checked):
+    """What is compared. `tokens` are a golden's; transcripts of older versions have no `activity` and `flags`."""
+
+    text: str
+    segments: list[_Segment]
+    text_tokens: list[Token]
+    tokens: list[TokenRow] = []
+    tokens_sha256: str
+    input: _Input
+    output: _Output
+    activity: _Activity | None = None
+    flags: list[_Flag] | None = None
+    prompt: _Prompt
+    sampling: dict[str, Any]
+    model: _Model
+    engine: _Engine
+
+
+def read_document(path: Path) -> dict[str, Any] | None:
+    """The transcript in the file `path`, checked; None if its JSON is something else.
+
+    Raises UsageError for a file that can't be read or is no JSON, a transcript of another version, and one with
+    fields missing or of a wrong type.
+    """
+    value = _read_json(path)
+    schema = value.get("schema") if isinstance(value, dict) else None
+    if not isinstance(schema, str) or not schema.startswith(_FAMILY):
+        return None
+    if schema != SCHEMA:
+        mend = "record it again with the version that compares it"
+        raise UsageError(f'{path}: its schema is "{schema}", and this version reads {SCHEMA}', mend)
+    return checked(value, str(path))
+
+
+def checked(document: Any, where: str) -> dict[str, Any]:
+    """`document` itself, if it holds all that is compared; else a UsageError that begins with `where`."""
+    try:
+        _Transcript.model_validate(document)
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, fault['loc'])) or 'it'}: {fault['msg']}" for fault in error.errors()]
+        more = f"; and {len(faults) - _MOST_FAULTS} more" if len(faults) > _MOST_FAULTS else ""
+        raise UsageError(
+            f"{where}: not a whole transcript: {'; '.join(faults[:_MOST_FAULTS])}{more}", _AGAIN
+        ) from error
+    found: dict[str, Any] = document
+    return found
+
+
+def _read_json(path: Path) -> Any:
+    """A JSON value that can be written again as UTF-8."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+        value = json.loads(text)
+        if "\\ud" in text.lower():  # perhaps half of a surrogate pair, which can be neither printed nor written
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except OSError as error:
+        mend = "name a folder of results or a transcript's JSON file"
+        raise UsageError(f"{path}: {error.strerror or error}", mend) from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: not JSON, or cut off ({error})", _AGAIN) from error
+
+
+def words_of(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """All words of a transcript, each with `word`, `start` and `end`, in the order in which they are spoken."""
+    return [word for segment in document["segments"] for word in segment["words"]]
+
+
+def answer(recorded: Recorded) -> Mapping[str, Any]:
+    """The document of an item that has one; ValueError for one that failed."""
+    if recorded.document is None:
+        raise ValueError(f"{recorded.id} has no answer")
+    return recorded.document

@@ -1,0 +1,151 @@
+"""What a comparison finds: for every item a ladder of verdicts, the first token that differs, and what was expected."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+
+class Rung(StrEnum):
+    """What is compared, the strictest first: each follows from the ones before it."""
+
+    tokens = "tokens"
+    samples = "samples"
+    words = "words"
+    timing = "timing"
+    loudness = "loudness"
+
+
+class Outcome(StrEnum):
+    """How a rung came out; `unknown` where a side doesn't hold what it takes to tell."""
+
+    same = "same"
+    different = "different"
+    unknown = "unknown"
+
+
+class Level(StrEnum):
+    """The strictest rung at which a difference fails; those above it are told and forgiven."""
+
+    tokens = "tokens"
+    words = "words"
+    timing = "timing"
+
+
+class Status(StrEnum):
+    """Whether an item could be compared.
+
+    `missing` is in the expected run alone, `extra` in the other alone. `broken` has an answer on one side alone,
+    `failed` on neither.
+    """
+
+    compared = "compared"
+    missing = "missing"
+    extra = "extra"
+    broken = "broken"
+    failed = "failed"
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """How far apart is still the same: word error rate, frames of a word's times, dB, share of frames with speech."""
+
+    word_error_rate: float = 0.0
+    frames: int = 1
+    loudness_db: float = 1.0
+    activity: float = 0.05
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One item of a run.
+
+    `document` is its transcript, or a golden's part of one; None if it failed, and `failure` then says why. `tokens`
+    and `audio` are files, where there are some; a golden holds its tokens in its document. `expect` is what a
+    manifest's row asks of the answer.
+    """
+
+    id: str
+    document: Mapping[str, Any] | None = None
+    failure: str | None = None
+    tokens: Path | None = None
+    audio: Path | None = None
+    expect: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a rung came out, and in a phrase why, with its figures (such as `word_error_rate`)."""
+
+    rung: Rung
+    outcome: Outcome
+    detail: str = ""
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FirstDifference:
+    """The token that was drawn first of all that differ.
+
+    `stream` is "text" or "codebook 0" to "codebook 7", `frame` and `second` its place in the output. `expected` and
+    `got` are tokens, None past an answer's end. The words are those around that second on either side.
+    """
+
+    frame: int
+    second: float
+    stream: str
+    expected: int | None
+    got: int | None
+    expected_words: str
+    got_words: str
+
+
+@dataclass(frozen=True)
+class IdentityDifference:
+    """Something that an answer's bits depend on and that is not the same, by its place: `engine.versions.torch`."""
+
+    name: str
+    expected: Any
+    got: Any
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One thing that was asked of the answer, such as `must_say "refund"`, and how it came out."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class ItemComparison:
+    """All that is found about one item. `summary` says in a line what is wrong with it, or that nothing is."""
+
+    id: str
+    status: Status
+    fails: bool
+    summary: str
+    expected: Recorded | None
+    got: Recorded | None
+    verdicts: tuple[Verdict, ...] = ()
+    difference: FirstDifference | None = None
+    identity: tuple[IdentityDifference, ...] = ()
+    expectations: tuple[Expectation, ...] = ()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs compared; `expected` and `got` are their names as the user gave them."""
+
+    expected: str
+    got: str
+    level: Level
+    tolerances: Tolerances
+    items: tuple[ItemComparison, ...]
+
+    @property
+    def fails(self) -> bool:
+        """Whether any item fails."""
+        return any(item.fails for item in self.items)
