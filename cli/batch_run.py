@@ -41,12 +41,19 @@ PROMPT_ALLOWANCE = 256  # positions that a dry run counts for a prompt, whose le
 
 
 def run_batch(request: BatchRequest) -> int:
-    """Run a batch and return its exit code; raises PersonaplexError where nothing can be run."""
+    """Run a batch, tell how it went and return its exit code; raises PersonaplexError where nothing can be run."""
+    if request.dry_run:
+        _dry_run(plan_items(request.source, request.outputs), request)
+        return 0
+    code, counts = execute(request)
+    show_summary(counts, str(request.source.output), request.as_json)
+    return code
+
+
+def execute(request: BatchRequest) -> tuple[int, Counts]:
+    """Run a batch and return its exit code and how it went; raises PersonaplexError where nothing can be run."""
     begun = time.perf_counter()
     planned = plan_items(request.source, request.outputs)
-    if request.dry_run:
-        _dry_run(planned, request)
-        return 0
     output = request.source.output
     make_folder(output)
     located = locate_model(request.model)
@@ -58,8 +65,7 @@ def run_batch(request: BatchRequest) -> int:
     code = _run_items(todo.run, request, located, ledger) if todo.run else 0
     ledger.flush()
     ledger.counts.seconds = round(time.perf_counter() - begun, 3)
-    show_summary(ledger.counts, str(output), request.as_json)
-    return code or (1 if ledger.counts.failed else 0)
+    return code or (1 if ledger.counts.failed else 0), ledger.counts
 
 
 def _dry_run(planned: Sequence[PlannedItem], request: BatchRequest) -> None:
@@ -231,7 +237,20 @@ def _settings(request: BatchRequest, run: Run) -> dict[str, Any]:
         "long_audio": request.long_audio.value,
         "output": asdict(request.outputs) | {"mix": source.mix},
         "model": asdict(run.model),
+        "model_options": _model_options(request),
         "engine": asdict(run.engine),
+    }
+
+
+def _model_options(request: BatchRequest) -> dict[str, str | None]:
+    """What finds the model again: `model` may be a folder, of which `run.json`'s `model` has the name alone."""
+    options = request.model
+    return {
+        "model": options.name,
+        "revision": options.revision,
+        "moshi_weight": _text(options.overrides.lm),
+        "mimi_weight": _text(options.overrides.mimi),
+        "tokenizer": _text(options.overrides.tokenizer),
     }
 
 

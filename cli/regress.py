@@ -1,0 +1,139 @@
+"""`personaplex regress`: a run kept as goldens, run again and held against them."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from personaplex.cli import compare as c
+from personaplex.cli import options as o
+from personaplex.cli.console import LogLevel, configure
+from personaplex.compare.verdicts import Level
+
+app = typer.Typer(
+    help="Goldens: keep what a run said, run it again, see what changed.",
+    epilog="Example: personaplex regress record answers -o goldens && personaplex regress check goldens",
+    no_args_is_help=True,
+)
+
+Folder = Annotated[Path, typer.Argument(help="A folder of goldens, as regress record makes it.")]
+Outputs = Annotated[
+    Path | None,
+    o.option("--output-dir", "-o", panel=o.OUTPUT, show_default="thrown away", help="Keep the new run's outputs."),
+]
+ModelName = Annotated[
+    str | None,
+    o.option("--model", panel=o.MODEL, show_default="as recorded", help="Hub id, directory, or packaged model: tiny."),
+]
+Device = Annotated[
+    str | None, o.option("--device", panel=o.MODEL, show_default="as recorded", help="auto, cuda, cuda:N, mps or cpu.")
+]
+DtypeName = Annotated[
+    o.Dtype | None, o.option("--dtype", panel=o.MODEL, show_default="as recorded", help="Type to compute in.")
+]
+Slots = Annotated[
+    int | None, o.option("--slots", panel=o.RUN, min=1, show_default="what fits in memory", help="Calls at a time.")
+]
+
+
+@app.callback()
+def regress() -> None:
+    """Goldens: keep what a run said, run it again, see what changed."""
+
+
+@app.command("record", epilog="Example: personaplex regress record answers -o goldens")
+def record(
+    run: Annotated[Path, typer.Argument(help="A folder of results that batch wrote, best with --save-tokens.")],
+    output_dir: Annotated[Path, o.option("--output-dir", "-o", panel=o.OUTPUT, help="The goldens' folder, made anew.")],
+    audio: Annotated[bool, o.option("--audio", panel=o.OUTPUT, help="Keep the agent's WAVs too.")] = False,
+    quiet: o.Quiet = False,
+    log_level: o.Level = LogLevel.warning,
+    config: o.Config = None,
+) -> None:
+    """Keep a batch's answers as goldens: tokens, words and hashes, and what it takes to run them again.
+
+    The recordings and voices stay where they are; the goldens name them relative to their folder.
+    """
+    configure(log_level, quiet)
+    from personaplex.cli.regress_run import record_goldens
+
+    record_goldens(run, output_dir, audio)
+
+
+@app.command("check", epilog="Example: personaplex regress check goldens --junit report.xml --html report.html")
+def check(
+    goldens: Folder,
+    allow_unused: Annotated[
+        bool, o.option("--allow-unused", panel=c.COMPARISON, help="Let goldens be that no row of the manifest names.")
+    ] = False,
+    level: c.LevelOption = Level.tokens,
+    max_wer: c.MaxWer = 0.0,
+    time_tolerance: c.TimeTolerance = 1,
+    loudness_tolerance: c.LoudnessTolerance = 1.0,
+    activity_tolerance: c.ActivityTolerance = 0.05,
+    output_dir: Outputs = None,
+    slots: Slots = None,
+    model: ModelName = None,
+    revision: o.Revision = None,
+    moshi_weight: o.MoshiWeight = None,
+    mimi_weight: o.MimiWeight = None,
+    tokenizer: o.TokenizerFile = None,
+    device: Device = None,
+    dtype: DtypeName = None,
+    junit: c.Junit = None,
+    html: c.Html = None,
+    github: c.Github = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    log_level: o.Level = LogLevel.warning,
+    config: o.Config = None,
+) -> None:
+    """Run the goldens' calls again and compare: exit 0 if all is as it was, 4 if something differs."""
+    configure(log_level, quiet)
+    from personaplex.cli.compare_report import Reports
+    from personaplex.cli.regress_run import Check, check_goldens
+    from personaplex.cli.rerun import Rerun
+    from personaplex.compare.verdicts import Tolerances
+    from personaplex.core.model import Overrides
+
+    tolerances = Tolerances(max_wer, time_tolerance, loudness_tolerance, activity_tolerance)
+    overrides = Overrides(moshi_weight, mimi_weight, tokenizer)
+    rerun = Rerun(model, revision, overrides, device, dtype, slots, output_dir, progress=not quiet)
+    wanted = Check(level, tolerances, allow_unused, Reports(junit, html, github, as_json))
+    raise typer.Exit(check_goldens(goldens, rerun, wanted))
+
+
+@app.command("update", epilog="Example: personaplex regress update goldens --yes")
+def update(
+    goldens: Folder,
+    yes: Annotated[bool, o.option("--yes", "-y", panel=c.COMPARISON, help="Write the changes.")] = False,
+    output_dir: Outputs = None,
+    slots: Slots = None,
+    model: ModelName = None,
+    revision: o.Revision = None,
+    moshi_weight: o.MoshiWeight = None,
+    mimi_weight: o.MimiWeight = None,
+    tokenizer: o.TokenizerFile = None,
+    device: Device = None,
+    dtype: DtypeName = None,
+    html: c.Html = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    log_level: o.Level = LogLevel.warning,
+    config: o.Config = None,
+) -> None:
+    """Run the goldens' calls again, show what differs and, with --yes, make that the goldens.
+
+    Goldens that no row of the manifest names are removed, rows without a golden get one. Exit 4 if --yes is wanted.
+    """
+    configure(log_level, quiet)
+    from personaplex.cli.compare_report import Reports
+    from personaplex.cli.regress_run import Check, update_goldens
+    from personaplex.cli.rerun import Rerun
+    from personaplex.compare.verdicts import Tolerances
+    from personaplex.core.model import Overrides
+
+    overrides = Overrides(moshi_weight, mimi_weight, tokenizer)
+    rerun = Rerun(model, revision, overrides, device, dtype, slots, output_dir, progress=not quiet)
+    wanted = Check(Level.tokens, Tolerances(), False, Reports(None, html, False, as_json))
+    raise typer.Exit(update_goldens(goldens, rerun, wanted, yes))

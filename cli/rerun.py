@@ -1,0 +1,187 @@
+"""A batch from what an earlier one recorded: from its `run.json` to goldens, and from goldens to a batch again."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import BaseModel, Field, ValidationError
+
+from personaplex.cli import options as o
+from personaplex.cli.batch import BatchRequest, Existing
+from personaplex.cli.loading import ModelOptions
+from personaplex.cli.planning import PlannedItem, SourceOptions, plan_items
+from personaplex.core.errors import UsageError
+from personaplex.core.model import Overrides
+from personaplex.core.outputs import OutputOptions
+from personaplex.core.results import RUN
+from personaplex.core.results import SCHEMA as RUN_SCHEMA
+from personaplex.core.sampling import Sampling
+from personaplex.core.sources import STDIN, Product
+from personaplex.samples import tiny
+
+_FILES = ("moshi_weight", "mimi_weight", "tokenizer")
+_MEND = "restore it, or record the goldens again with `personaplex regress record`"
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """How goldens are run again; what is None is as recorded. Outputs go to `output`, or are thrown away."""
+
+    model: str | None
+    revision: str | None
+    overrides: Overrides
+    device: str | None
+    dtype: o.Dtype | None
+    slots: int | None
+    output: Path | None
+    progress: bool
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """A batch's `run.json`; raises UsageError."""
+    path = folder / RUN
+    try:
+        settings = json.loads(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", "name a folder that `personaplex batch` wrote to") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: not whole JSON ({error})", "run the batch again") from error
+    if not isinstance(settings, dict) or settings.get("schema") != RUN_SCHEMA or "model_options" not in settings:
+        raise UsageError(f"{path}: not a run of this version ({RUN_SCHEMA})", "run the batch again")
+    return settings
+
+
+def planned_again(folder: Path, settings: Mapping[str, Any]) -> list[PlannedItem]:
+    """The items of the batch in `folder`, from its source, which must still be there; raises UsageError."""
+    base = Path(settings["volatile"]["folder"])
+    if settings["source"] == STDIN:
+        mend = "save the manifest in a file, and run the batch from that"
+        raise UsageError(f"{folder / RUN}: the calls came from standard input, which can't be read again", mend)
+    voice, voices = settings["voice_prompt"], settings["voice_prompt_dir"]
+    source = SourceOptions(
+        source=str(base / settings["source"]),
+        output=folder,
+        pattern=settings["glob"],
+        product=Product(**{name: tuple(values) for name, values in settings["product"].items()}),
+        voice=str(base / voice) if voice and (base / voice).is_file() else voice,
+        voice_folder=None if voices is None else base / voices,
+        text=settings["text_prompt"],
+        channel=settings["channel"],
+        seed=settings["seed"],
+        mix=settings["output"]["mix"],
+    )
+    return plan_items(source, _outputs(settings))
+
+
+def golden_row(planned: PlannedItem, goldens: Path) -> dict[str, Any]:
+    """The manifest row that runs an item as it was run, its paths relative to the goldens' folder."""
+    row = planned.item.row
+    expect = None if row.expect is None else row.expect.model_dump(exclude_unset=True)
+    fields = {
+        "audio_filepath": _relative(planned.item.path, goldens),
+        "voice_prompt": _relative(Path(planned.voice), goldens) if Path(planned.voice).is_file() else planned.voice,
+        "text_prompt": planned.text.strip(),
+        "seed": planned.seed,
+        "channel": planned.channel,
+        "offset": row.offset or None,
+        "duration": row.duration,
+        "expect": expect,
+    }
+    return {"id": planned.item.id} | {name: value for name, value in fields.items() if value is not None}
+
+
+def golden_settings(settings: Mapping[str, Any], goldens: Path) -> dict[str, Any]:
+    """What goldens keep of `run.json`: what every call was run with."""
+    base, options = Path(settings["volatile"]["folder"]), dict(settings["model_options"])
+    is_folder = options["model"] != tiny.NAME and (base / options["model"]).is_dir()
+    for name in ("model", *_FILES) if is_folder else _FILES:
+        if options[name] is not None:
+            options[name] = _relative(base / options[name], goldens)
+    if not is_folder and options["model"] != tiny.NAME:
+        options["revision"] = settings["model"]["revision"] or options["revision"]  # a hub's commit
+    kept = ("sampling", "align", "long_audio", "output", "model", "engine")
+    return {name: settings[name] for name in kept} | {"model_options": options}
+
+
+def _relative(path: Path, folder: Path) -> str:
+    return Path(os.path.relpath(os.path.abspath(path), os.path.abspath(folder))).as_posix()
+
+
+class _Engine(BaseModel):
+    device: str
+    dtype: o.Dtype
+    threads: int | None = Field(ge=1)
+
+
+class _ModelOptions(BaseModel):
+    model: str
+    revision: str | None
+    moshi_weight: str | None
+    mimi_weight: str | None
+    tokenizer: str | None
+
+
+class _Settings(BaseModel):
+    """What a batch is run again with; the rest of `goldens.json` is there to be read."""
+
+    sampling: dict[str, float | bool]
+    align: o.AlignOption
+    long_audio: o.LongAudio
+    output: dict[str, Any]
+    engine: _Engine
+    model_options: _ModelOptions
+
+
+def batch_again(goldens: Path, manifest: Path, settings: Mapping[str, Any], rerun: Rerun, output: Path) -> BatchRequest:
+    """The batch that runs goldens' calls into `output`; raises UsageError for settings that make no sense."""
+    try:
+        recorded = _Settings.model_validate(settings)
+        sampling, outputs = Sampling(**settings["sampling"]), _outputs(settings)
+    except ValidationError as error:
+        faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+        raise UsageError(f"{goldens}: its settings can't be used: {faults}", _MEND) from error
+    except (KeyError, TypeError) as error:
+        raise UsageError(f"{goldens}: its settings can't be used: {error}", _MEND) from error
+    if rerun.device is None and recorded.engine.threads is not None:
+        torch.set_num_threads(recorded.engine.threads)  # by which a CPU's kernels round
+    return BatchRequest(
+        source=SourceOptions(str(manifest), output, None, Product(), None, None, "", "mix", 0, mix=False),
+        outputs=OutputOptions(outputs.subtype, outputs.rate, tokens=True),
+        sampling=sampling,
+        align=recorded.align,
+        model=_model(goldens, recorded, rerun),
+        graphs=True,
+        slots=rerun.slots,
+        shard=(1, 1),
+        existing=Existing.overwrite,
+        max_failures=None,
+        retry_failed=False,
+        dry_run=False,
+        long_audio=recorded.long_audio,
+        as_json=False,
+        progress=rerun.progress,
+    )
+
+
+def _outputs(settings: Mapping[str, Any]) -> OutputOptions:
+    output = settings["output"]
+    return OutputOptions(output["subtype"], output["rate"], tuple(output["formats"]), output["tokens"])
+
+
+def _model(goldens: Path, recorded: _Settings, rerun: Rerun) -> ModelOptions:
+    """The recorded model, unless another is asked for; recorded paths are relative to the goldens' folder."""
+    options, overrides = recorded.model_options, rerun.overrides
+    name, revision = rerun.model, rerun.revision
+    if name is None:
+        name = str(goldens / options.model) if (goldens / options.model).is_dir() else options.model
+        revision = revision or options.revision
+        files = (options.moshi_weight, options.mimi_weight, options.tokenizer)
+        kept = (None if file is None else goldens / file for file in files)
+        given = (overrides.lm, overrides.mimi, overrides.tokenizer)
+        overrides = Overrides(*(new or old for new, old in zip(given, kept, strict=True)))
+    device, dtype = rerun.device or recorded.engine.device, rerun.dtype or recorded.engine.dtype
+    return ModelOptions(name, None, revision, overrides, device, dtype, cpu_offload=False)
