@@ -24,6 +24,7 @@ QUIET_DBFS = -50.0
 """A frame with an RMS under this is quiet; 0 dBFS is an RMS of 1. Speech lies some 30 dB above."""
 
 _NUMBERS = re.compile(r"\[\n([\s\d.,eE+-]+)\]")
+_WORD = re.compile(r"\{\n\s+(\"word\": .*,)\n\s+(\"start\": .*,)\n\s+(\"end\": .*,)\n\s+(\"frame\": .*)\n\s+\}")
 
 
 @dataclass(frozen=True)
@@ -242,7 +243,8 @@ def without_volatile(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def dumps(document: Mapping[str, Any]) -> str:
-    """A document as indented JSON, each list of numbers on one line; NaN and infinities are a `ValueError`."""
+    """A document as indented JSON, each word and list of numbers on one line; NaN and infinities are a `ValueError`."""
     text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
-    # A JSON string holds no raw line break, so this matches lists alone.
-    return _NUMBERS.sub(lambda match: f"[{_collapsed(match[1])}]", text) + "\n"
+    # A JSON string holds no raw line break, so these match lists and words alone.
+    text = _NUMBERS.sub(lambda match: f"[{_collapsed(match[1])}]", text)
+    return _WORD.sub(r"{\1 \2 \3 \4}", text) + "\n"

@@ -253,6 +253,7 @@ def test_dumps(make: Callable[..., dict[str, object]]) -> None:
     assert json.loads(text) == made
     assert text.startswith('{\n  "schema": "personaplex.transcript/1",\n')
     assert f'\n  "text_tokens": {made["text_tokens"]},\n' in text
+    assert '\n        {"word": "ans", "start": 0.08, "end": 0.4, "frame": 1},\n' in text
     assert "é" in text
     assert text.endswith("}\n")
 

@@ -1,0 +1,232 @@
+"""Tables, figures and error texts of the user's documents, held against the code that they speak of."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from personaplex.cli import batch_run, compare_report
+from personaplex.cli.main import run
+from personaplex.core import activity, expect, flags, manifest, memory, results, sampling, transcript
+from personaplex.core.config import FRAME_RATE, PERSONAPLEX_7B
+from personaplex.core.errors import InputError, ModelError, PersonaplexError, UsageError, VoiceError
+from personaplex.core.exports import EXPORTERS, Transcript
+
+if TYPE_CHECKING:
+    pass
+
+ROOT = Path(__file__).parents[1]
+CALL, VOICE = ROOT / "samples/calls/repair.wav", ROOT / "samples/voices/agent_f.wav"
+GIB = 2**30
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def section(name: str, heading: str) -> str:
+    """What stands under a heading, up to the next one of its level or a higher one."""
+    level = heading.partition(" ")[0]
+    _, found, after = text_of(name).partition(f"\n{heading}\n")
+    assert found, f"{name} has no {heading}"
+    return re.split(rf"^#{{1,{len(level)}}} ", after, maxsplit=1, flags=re.M)[0]
+
+
+def table(text: str) -> list[list[str]]:
+    """The cells of the first table, without its header."""
+    lines = re.search(r"(?:^\|.*\|\n)+", text, re.M)
+    assert lines
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[0].splitlines()[2:]]
+
+
+def names(text: str, column: int = 0) -> list[str]:
+    """The code in a column of the first table."""
+    return [name for cells in table(text) for name in re.findall(r"`([^`]+)`", cells[column])]
+
+
+def example(kind: str) -> str:
+    """An example of docs/transcript.md."""
+    found = re.search(rf"<!-- example: {kind} -->\n```\w+\n(.*?)^```$", text_of("docs/transcript.md"), re.M | re.S)
+    assert found
+    return found[1]
+
+
+def personaplex(*arguments: str | Path) -> int:
+    """Run the command in this process; gives its exit code."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["personaplex", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            run()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current folder, the environment free of settings."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("PERSONAPLEX_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HF_HUB_VERBOSITY", "error")
+    return tmp_path
+
+
+class TestManifest:
+    def test_keys(self) -> None:
+        described = names(section("docs/manifest.md", "## Keys"))
+        assert len(described) == len(set(described))
+        assert set(described) - {"input_wav"} == manifest.Row.model_fields.keys()
+
+    def test_expectations(self) -> None:
+        assert names(section("docs/manifest.md", "## Expectations")) == list(expect.Expect.model_fields)
+
+    def test_results(self) -> None:
+        rows = [
+            {"audio_filepath": str(CALL), "duration": 0.5, "expect": {"min_words": 1}, "own": 1},
+            {"audio_filepath": "nix.wav"},
+        ]
+        Path("calls.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        assert personaplex("batch", "calls.jsonl", "-o", "out", "--model", "tiny", "--voice-prompt", VOICE) == 1
+        done, failed = map(json.loads, Path("out/results.jsonl").read_text().splitlines())
+        assert next(iter(done)) == "own"
+        described = table(section("docs/manifest.md", "### `results.jsonl`"))
+        of = {name: cells[1] for cells in described for name in re.findall(r"`(\w+)`", cells[0])}
+        assert {name for name, which in of.items() if which != "failed"} == done.keys() - {"own"}
+        assert {name for name, which in of.items() if which in ("all", "failed")} == failed.keys()
+        assert set(of) - {"expect"} == results._OWN
+        recorded = json.loads(Path("out/run.json").read_text())
+        parts = names(section("docs/manifest.md", "### `run.json`"))
+        assert parts == list(recorded)
+
+
+class TestTranscript:
+    def test_fields(self) -> None:
+        row = {"audio_filepath": str(CALL), "offset": 0.1, "duration": 0.5}
+        Path("calls.jsonl").write_text(json.dumps(row))
+        assert personaplex("batch", "calls.jsonl", "-o", "out", "--model", "tiny", "--voice-prompt", VOICE) == 0
+        soundfile.write("call.wav", 0.1 * np.random.default_rng(1).standard_normal(12_000), 24_000)
+        options = ("--model", "tiny", "--input-wav", "call.wav", "--voice-prompt", VOICE, "--pace", "realtime")
+        assert personaplex("offline", *options) == 0
+        made = [next(Path("out").rglob("*@*.json")), Path("call.agent.json")]
+        fields = {field: None for path in made for field in flat(json.loads(path.read_text(encoding="utf-8")))}
+        fields |= {f"flags[].{field.name}": None for field in dataclasses.fields(flags.Flag)}
+        described = names(section("docs/transcript.md", "## Fields").partition("\nAll fields")[2])
+        assert set(described) == set(fields) - {"flags"}
+        assert len(described) == len(set(described))
+
+    def test_examples(self) -> None:
+        document, frames = json.loads(example("transcript")), json.loads(example("frames"))
+        segments = [
+            transcript.Segment(**{**segment, "words": [transcript.Word(**word) for word in segment["words"]]})
+            for segment in document["segments"]
+        ]
+        whole = Transcript(document["id"], segments, frames)
+        assert document["text"] == " ".join(segment.text for segment in segments)
+        for kind, exporter in EXPORTERS.items():
+            if kind == "frames":
+                assert json.loads(exporter.render(whole)) == frames
+            else:
+                assert example(kind) in exporter.render(whole)
+        for word in (word for segment in segments for word in segment.words):
+            assert word.word.startswith(frames[word.frame].strip())
+            assert word.start == transcript.seconds(word.frame)
+
+    def test_formats(self) -> None:
+        described = re.findall(r"^\*\*`(\w+)`\*\*:", section("docs/transcript.md", "## Exports"), re.M)
+        assert described == list(EXPORTERS)
+
+    def test_flags(self) -> None:
+        text = section("docs/transcript.md", "## Flags")
+        assert names(text) == re.findall(r"^- `(\w+)`:", inspect.getdoc(flags.find_flags) or "", re.M)
+        for said in (
+            f"one word {flags.REPEATS[1]} times in a row or more, two words {flags.REPEATS[2]} times",
+            f"three to eight words {flags.REPEATS[3]} times",
+            f"without pauses of {flags.REPLY_GAP:g} s",
+            f"in more than {flags.STUCK_FRAMES} frames in a row",
+            f"until {flags.SOUND_WAIT} s after it",
+            f"more than {flags.UNEXPLAINED_SOUND:g} s of sound",
+        ):
+            assert said in text
+        assert list(flags.REPEATS.items())[2:] == [(words, flags.REPEATS[3]) for words in range(3, 9)]
+        assert flags.REPLY_WORDS == 2
+
+    def test_activity(self) -> None:
+        text = section("docs/transcript.md", "## Activity")
+        for said in (
+            f"over −{-transcript.QUIET_DBFS:g} dBFS",
+            f"no more than {activity.SPEECH_RANGE_DB:g} dB under",
+            f"their {activity.LOUD_PERCENTILE}th percentile",
+            f"shorter than {transcript.SEGMENT_GAP} s do not end",
+            f"shorter than {activity.SHORTEST_STRETCH} s is left out",
+        ):
+            assert said in " ".join(text.split())
+
+
+def flat(value: Any, above: str = "") -> Iterator[str]:
+    """Dotted names of a document's fields; `[]` stands for a list's objects, and open mappings end a name."""
+    if isinstance(value, dict) and above not in {"engine.versions", "volatile.phases"}:
+        for name, inner in value.items():
+            yield from flat(inner, f"{above}.{name}" if above else name)
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for inner in value:
+            yield from flat(inner, f"{above}[]")
+    else:
+        yield above
+
+
+def test_sampling_options() -> None:
+    defaults = dataclasses.asdict(sampling.Sampling())
+    shown = {
+        option.replace("topk", "top-k").replace("topp", "top-p").removeprefix("--").replace("-", "_"): value
+        for cells in table(section("docs/reproducibility.md", "## Sampling options"))
+        for option, value in zip(re.findall(r"`(.*?)`", cells[0]), cells[1].split(", "), strict=True)
+    }
+    assert shown.keys() == defaults.keys()
+    for name, value in shown.items():
+        number = value.removesuffix(" (off)")
+        assert float(0 if number == "off" else number) == defaults[name]
+
+
+def test_gpu_memory() -> None:
+    text = section("README.md", "## GPU memory")
+    weights = memory.model_size(PERSONAPLEX_7B, 1, 1, 2).weights_bytes
+    slot = {seconds: memory.cache_bytes(PERSONAPLEX_7B, 1, round(seconds * FRAME_RATE), 2) for seconds in (60, 240)}
+    assert f"the weights take {weights / GIB:.2f} GiB" in " ".join(text.split())
+    assert f"{slot[60] / GIB:.2f} GiB for 60 s, {slot[240] / GIB:.2f} GiB for 240 s" in text
+    for card, left, *fitting in table(text):
+        free = int(card.removesuffix(" GiB")) * GIB - weights
+        assert left == f"{free / GIB:.1f} GiB"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(memory, "free_bytes", lambda _, free=free: free)
+            slots = [memory.default_slots(10_000, size, torch.device("cuda")) for size in slot.values()]
+        assert fitting == [str(count) for count in slots]
+    assert memory.MOST_SLOTS["cuda"] == 128
+    assert memory.MOST_SLOTS["cpu"] == 32
+
+
+def test_exit_codes() -> None:
+    known = {0, compare_report.DIFFERENT, batch_run.INTERRUPTED, *(kind.exit_code for kind in kinds())}
+    found, header, after = text_of("README.md").partition("| exit code |")
+    assert found
+    assert {int(cells[0]) for cells in table(header + after)} == known
+
+
+def kinds() -> list[type[PersonaplexError]]:
+    return [InputError, UsageError, ModelError, VoiceError]
+
+
+def test_kinds_of_failures() -> None:
+    assert set(kinds()) == set(PersonaplexError.__subclasses__())
+    assert names(section("docs/troubleshooting.md", "## Calls that fail")) == [kind.__name__ for kind in kinds()]
