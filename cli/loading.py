@@ -16,6 +16,7 @@ from personaplex.core.errors import ModelError, UsageError, VoiceError
 from personaplex.core.model import Model, ModelFiles, Overrides
 from personaplex.core.nn.linear import pack
 from personaplex.core.offload import offload
+from personaplex.core.tokenizer import Tokenizer
 from personaplex.prompts import library
 from personaplex.samples import tiny
 
@@ -60,12 +61,14 @@ class LocatedModel:
         return voices if voices.is_dir() else hub.unpacked_voices(voices)
 
     @cached_property
-    def weights_sha256(self) -> str:
-        """What a loaded model's `weights_sha256` will be; raises ModelError."""
+    def hashes(self) -> dict[str, str]:
+        """What a transcript will say of the weights and the tokenizer, without loading them; raises ModelError."""
         if self.files is None:
-            return tiny.load(torch.device("cpu")).weights_sha256
+            model = tiny.load(torch.device("cpu"))
+            return {"weights_sha256": model.weights_sha256, "tokenizer_sha256": model.tokenizer.sha256}
+        tokenizer = Tokenizer(self.files.tokenizer)
         try:
-            return models.files_sha256(self.files)
+            return {"weights_sha256": models.files_sha256(self.files), "tokenizer_sha256": tokenizer.sha256}
         except OSError as error:
             raise ModelError(f"{error.filename}: {error.strerror}", "check the model's files") from error
 
@@ -80,7 +83,7 @@ class LocatedModel:
             model = tiny.load(where, dtype)
             log.warning("tiny is made of random weights: it answers with noise, to try pipelines out")
         else:
-            model = models.load(self.files, where, dtype, self.weights_sha256)
+            model = models.load(self.files, where, dtype, self.hashes["weights_sha256"])
         if offloaded:
             offload(model, device)
         else:

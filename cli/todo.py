@@ -105,4 +105,4 @@ def _run_block(request: BatchRequest, model: LocatedModel | None) -> dict[str, A
     elif model is not None:
         stored = torch.float32 if model.files is None else stored_dtype(open_checkpoint(model.files.lm))
         engine["dtype"] = str(stored).removeprefix("torch.")
-    return {"engine": engine} | ({} if model is None else {"model": {"weights_sha256": model.weights_sha256}})
+    return {"engine": engine} | ({} if model is None else {"model": model.hashes})

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from personaplex.compare.verdicts import Comparison, IdentityDifference
 
 _PLACES = (
-    *("model.weights_sha256", "prompt.voice_sha256", "prompt.text", "input.sha256", "input.channel", "input.part"),
+    *("model.weights_sha256", "model.tokenizer_sha256", "prompt.voice_sha256", "prompt.text"),
+    *("input.sha256", "input.channel", "input.part"),
     *("engine.device", "engine.device_kind", "engine.dtype", "engine.threads", "engine.slots", "engine.pace"),
     *("output.align", "output.subtype", "output.sample_rate"),
 )

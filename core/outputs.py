@@ -110,7 +110,7 @@ class Run:
             pace=pace,
             versions=_versions(model),
         )
-        info = ModelInfo(model.name, model.revision, model.weights_sha256)
+        info = ModelInfo(model.name, model.revision, model.weights_sha256, model.tokenizer.sha256)
         return cls(info, engine, model.tokenizer, sampling, align, options)
 
 

@@ -4,6 +4,7 @@ In a text stream `PAD` (3) and `EPAD` (0, the end of padding before a word) are 
 1 and 2 (`<s>`, `</s>`); every other id is its piece.
 """
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,7 +20,7 @@ _TAG = "<system>"
 
 
 class Tokenizer:
-    """The vocabulary in one `tokenizer.model` file.
+    """The vocabulary in one `tokenizer.model` file, of which `sha256` is the hash.
 
     A `ModelError` says that the file is missing or not a SentencePiece model, or, from the methods that take ids,
     that an id lies outside the vocabulary.
@@ -38,6 +39,7 @@ class Tokenizer:
         except RuntimeError as error:
             mend = "use the tokenizer that came with the model; if it was downloaded, fetch it again"
             raise ModelError(f"{path}: not a SentencePiece model", mend) from error
+        self.sha256 = hashlib.sha256(data).hexdigest()
 
     @property
     def vocab_size(self) -> int:

@@ -78,11 +78,12 @@ class SamplingInfo:
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """Which weights ran."""
+    """Which weights ran, with which tokenizer."""
 
     name: str
     revision: str
     weights_sha256: str
+    tokenizer_sha256: str
 
 
 @dataclass(frozen=True)

@@ -129,9 +129,9 @@ def change_voice(desk: Desk) -> None:
     shutil.copy(desk.folder / "other.wav", desk.folder / "voice.wav")
 
 
-def change_model(desk: Desk) -> None:
+def change_model(desk: Desk, field: str) -> None:
     path = desk.folder / "out" / "a.json"
-    path.write_text(path.read_text().replace(desk.document("out/a.json")["model"]["weights_sha256"], "0" * 64))
+    path.write_text(path.read_text().replace(desk.document("out/a.json")["model"][field], "0" * 64))
 
 
 @pytest.mark.parametrize(("change", "count"), [(change_input, 1), (change_voice, 2)])
@@ -140,8 +140,9 @@ def test_a_changed_file(done: Desk, change: Callable[[Desk], None], count: int) 
     assert again(done) == (count, 2 - count)
 
 
-def test_another_model(done: Desk) -> None:
-    change_model(done)
+@pytest.mark.parametrize("field", ["weights_sha256", "tokenizer_sha256"])
+def test_another_model(done: Desk, field: str) -> None:
+    change_model(done, field)
     assert '"skipped": 1' in done.batch("calls.jsonl", *OUTPUTS, "--json").out
 
 

@@ -26,7 +26,7 @@ FIELDS = {
         *("seed", "temp_text", "top_k_text", "temp_audio", "top_k_audio", "greedy"),
         *("top_p_text", "repetition_penalty", "no_repeat_ngram", "noise"),
     ],
-    "model": ["name", "revision", "weights_sha256"],
+    "model": ["name", "revision", "weights_sha256", "tokenizer_sha256"],
     "engine": ["device", "device_kind", "dtype", "threads", "slots", "pace", "versions"],
     "volatile": ["started", "seconds", "times_real_time", "phases"],
 }

@@ -71,7 +71,7 @@ def _document(
         "flags": [],
         "prompt": {"voice": "a", "voice_sha256": "3" * 64, "text": "You are kind.", "tokens": 4, "steps": 60},
         "sampling": {"seed": 7, "temp_text": 0.7, "greedy": False, "noise": "philox4x32-10/1"},
-        "model": {"name": "tiny", "revision": "one", "weights_sha256": "4" * 64},
+        "model": {"name": "tiny", "revision": "one", "weights_sha256": "4" * 64, "tokenizer_sha256": "5" * 64},
         "engine": {"device": "cpu", "device_kind": "AVX2", "dtype": "float32", "threads": 2, "slots": None},
         "warnings": [],
         "volatile": {"started": "2026-12-01T16:14:51+00:00", "seconds": 1.347},

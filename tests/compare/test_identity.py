@@ -13,6 +13,7 @@ from personaplex.compare.verdicts import IdentityDifference, Level, Recorded, To
     ("changes", "name", "got"),
     [
         ({"model": {"weights_sha256": "x"}}, "model.weights_sha256", "x"),
+        ({"model": {"tokenizer_sha256": "x"}}, "model.tokenizer_sha256", "x"),
         ({"prompt": {"voice_sha256": "x"}}, "prompt.voice_sha256", "x"),
         ({"prompt": {"text": "x"}}, "prompt.text", "x"),
         ({"input": {"sha256": "x"}}, "input.sha256", "x"),

@@ -1,3 +1,4 @@
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,10 @@ IDS = {TOKENIZER.piece(token): token for token in range(TOKENIZER.vocab_size)}
 def test_vocabulary() -> None:
     assert TOKENIZER.vocab_size == 183
     assert [TOKENIZER.piece(token) for token in (0, 1, 2, 3, 4, 7)] == ["<unk>", "<s>", "</s>", "<pad>", "▁", "▁a"]
+
+
+def test_the_hash_is_of_the_file() -> None:
+    assert TOKENIZER.sha256 == hashlib.sha256(MODEL.read_bytes()).hexdigest()
 
 
 def test_encode_and_back() -> None:
