@@ -11,11 +11,13 @@ import typer
 
 from personaplex.cli.console import result
 from personaplex.compare.identity import identity_summary
+from personaplex.compare.telling import plural, values
 from personaplex.compare.verdicts import Comparison, ItemComparison, Outcome, Rung, Status
 
 SCHEMA = "personaplex.comparison/1"
 DIFFERENT = 4
 MOST_ROWS = 50
+MOST_LETTERS = 60
 
 _MARKS = {Outcome.same: "same", Outcome.different: "DIFFERENT", Outcome.unknown: "?"}
 
@@ -118,14 +120,13 @@ def _show_identity(comparison: Comparison) -> None:
         result("All that answers depend on is the same in both runs: they should be equal, bit for bit.")
         return
     result("The runs can't be expected to be equal:")
-    for name, expected, got, count in differences:
-        values = "" if expected is None and got is None else f": {_short(expected)} -> {_short(got)}"
-        result(f"  {name}{values} ({count} item{'s' if count > 1 else ''})")
+    for count in differences:
+        expected, got = map(_short, values(count))
+        result(f"  {count.name}: {expected} → {got} ({plural(count.items, 'item')})")
 
 
-def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+def _short(text: str) -> str:
+    return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1]}…"
 
 
 def _differs(item: ItemComparison) -> bool:

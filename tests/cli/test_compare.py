@@ -107,7 +107,7 @@ def test_other_seeds_differ_where_a_look_at_all_tokens_says(runs: Desk) -> None:
         names = ("text", *(f"codebook {number}" for number in range(8)))
         assert (item["difference"]["frame"], item["difference"]["stream"]) == (frame, names[stream])
     shown = runs.run("compare", "out", "other").out
-    assert "The runs can't be expected to be equal:\n  sampling.seed (3 items)\n" in shown
+    assert "The runs can't be expected to be equal:\n  sampling.seed: varies → varies (3 items)\n" in shown
     assert "3 of 3 items differ at the level of tokens" in shown
 
 

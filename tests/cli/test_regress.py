@@ -134,7 +134,7 @@ def test_the_settings_are_the_recorded_ones(corpus: Desk) -> None:
     assert corpus.document("new/b.json")["sampling"]["temp_text"] == 0.9
     result = check(corpus, "--dtype", "bfloat16")
     assert result.code == 4
-    assert "engine.dtype: float32 -> bfloat16 (3 items)" in result.out
+    assert "engine.dtype: float32 → bfloat16 (3 items)" in result.out
 
 
 def test_a_model_directory_is_found_again(corpus: Desk, build_model: BuildModel) -> None:
