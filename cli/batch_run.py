@@ -4,12 +4,15 @@ import os
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from personaplex.cli.batch import BatchRequest
 from personaplex.cli.batch_report import BatchPlan, Counts, show_plan, show_summary
@@ -62,8 +65,11 @@ def execute(request: BatchRequest) -> tuple[int, Counts]:
     ledger = Ledger(output, [item.item.id for item in planned], Counts(items=len(todo.run) + len(todo.done)))
     for _, row in todo.done:
         ledger.skipped(row)
-    code = _run_items(todo.run, request, located, ledger) if todo.run else 0
-    ledger.flush()
+    code = 0
+    if todo.run:
+        code = _run_items(todo.run, request, located, ledger)
+    else:
+        ledger.flush()
     ledger.counts.seconds = round(time.perf_counter() - begun, 3)
     return code or (1 if ledger.counts.failed else 0), ledger.counts
 
@@ -81,7 +87,7 @@ def _dry_run(planned: Sequence[PlannedItem], request: BatchRequest) -> None:
     device = pick_device(request.model.device)
     longest = max(frames, default=0)
     slot = cache_bytes(config, 1, longest + PROMPT_ALLOWANCE, width)
-    slots = request.slots or default_slots(len(frames), slot, device)
+    slots = choose_slots(request.slots, len(frames), slot, device)
     plan = BatchPlan(
         items=len(todo.run) + len(todo.done),
         skipped=len(todo.done),
@@ -102,36 +108,46 @@ def _frames(item: PlannedItem) -> int:
 
 
 def _run_items(items: Sequence[PlannedItem], request: BatchRequest, located: LocatedModel, ledger: Ledger) -> int:
+    """Run items and return the exit code; once they run, their outcomes are written, however the run ends."""
     voices = _voice_paths(items, request, located)
     model = located.load()
     jobs = _jobs(items, voices, request, model, ledger)
     by_id = {item.item.id: item for item in items}
-    plan = Plan(_slots(jobs, request, model), request.sampling, request.align.value, request.graphs)
+    plan = Plan(_told_slots(jobs, request, model), request.sampling, request.align.value, request.graphs)
     run = Run.of(model, plan.slots, plan.sampling, plan.align, request.outputs)
     started = datetime.now(UTC).isoformat(timespec="seconds")
     volatile = {"started": started, "command": sys.argv, "folder": os.getcwd(), "shard": list(request.shard)}
     write_run(request.source.output, _settings(request, run), volatile)
 
-    def deliver(response: Response) -> tuple[PlannedItem, ResultRow, float]:
+    delivered: deque[tuple[PlannedItem, ResultRow, float]] = deque()
+
+    def deliver(response: Response) -> None:
         item = by_id[response.job.id]
         make_folder(item.paths.wav.parent)
         discard(item.paths)
         seconds = sum(response.seconds.values())
         document = write(response, run, item.paths, item.item.source, started, seconds)
-        return item, done_row(item.item, document), response.info.duration
+        delivered.append((item, done_row(item.item, document), response.info.duration))
+
+    def record_delivered() -> None:
+        while delivered:
+            ledger.done(*delivered.popleft())
 
     with CallProgress(request.progress, sum(live_calls(job.frames, plan.align) for job in jobs)) as progress:
         batch = Batch(model, plan, deliver, progress.update)
         with _stopping(batch.stop) as interrupted:
             progress.failed(ledger.counts.failed)
-            for outcome in batch.run(jobs):
-                if isinstance(outcome, Failure):
-                    ledger.failed(by_id[outcome.job.id].item, outcome.error)
-                    progress.failed(ledger.counts.failed)
-                else:
-                    ledger.done(*outcome)
-                if _too_many(ledger.counts, request.max_failures):
-                    batch.stop()
+            try:
+                for outcome in batch.run(jobs):
+                    if isinstance(outcome, Failure):
+                        ledger.failed(by_id[outcome.job.id].item, outcome.error)
+                        progress.failed(ledger.counts.failed)
+                    record_delivered()
+                    if _too_many(ledger.counts, request.max_failures):
+                        batch.stop()
+            finally:
+                record_delivered()  # those too that were on their way when the batch broke off
+                ledger.flush()
     ledger.counts.not_run = len(items) - ledger.counts.done - ledger.counts.failed
     if interrupted:
         log.error("interrupted: %d items not run; run the same command again to go on", ledger.counts.not_run)
@@ -205,13 +221,24 @@ def _job(item: PlannedItem, voice: NamedVoice | PersonaplexError, request: Batch
     return job
 
 
-def _slots(jobs: Sequence[Job], request: BatchRequest, model: Model) -> int:
-    """The asked-for number of slots, or as many as fit into the free memory; told to the user."""
+def choose_slots(asked: int | None, calls: int, slot_bytes: int, device: torch.device) -> int:
+    """The asked-for number of slots, or as many as fit into the free memory, each with a cache of `slot_bytes`.
+
+    A CPU needs no more than there are calls. Elsewhere another number might give other bits, so that what is left of
+    a batch takes no fewer than the whole.
+    """
+    if asked is None:
+        return default_slots(calls, slot_bytes, device)
+    return max(1, min(asked, calls)) if device.type == "cpu" else asked
+
+
+def _told_slots(jobs: Sequence[Job], request: BatchRequest, model: Model) -> int:
+    """How many slots a run takes; told to the user."""
     if not jobs:
         return 1
     longest = positions(jobs, request.align.value)
     slot = cache_bytes(model.config, 1, longest, model.lm.dtype.itemsize)
-    slots = min(request.slots, len(jobs)) if request.slots else default_slots(len(jobs), slot, model.device)
+    slots = choose_slots(request.slots, len(jobs), slot, model.device)
     gib = 2**30
     notice(
         f"slots: {slots}, each with {slot / gib:.3f} GiB of cache for the longest call "

@@ -12,6 +12,7 @@ import typer
 
 from personaplex.cli import options as o
 from personaplex.cli.console import result
+from personaplex.core.device_errors import told_device_error
 from personaplex.core.errors import PersonaplexError
 from personaplex.voices.catalogue import VARIABLE
 
@@ -86,6 +87,9 @@ def _run() -> "Finding":
     except PersonaplexError as error:
         return Finding("tiny", "problem", f"a second of it fails on {device}: {error.what}", error.mend)
     except Exception as error:  # whatever is broken on this machine is what is looked for
+        told = told_device_error(error)
+        if told is not None:
+            return Finding("tiny", "problem", f"a second of it fails on {device}: {told.what}", told.mend)
         what = f"a second of it fails on {device}: {type(error).__name__}: {error}".partition("\n")[0]
         return Finding("tiny", "problem", what, "try --device cpu; install torch and personaplex anew")
     return Finding(

@@ -12,6 +12,7 @@ import typer
 from personaplex.cli import batch, bench, compare, doctor, models, offline, prompts, regress, voices
 from personaplex.cli.console import is_debug, show_error
 from personaplex.cli.options import is_settable, option_name
+from personaplex.core.device_errors import told_device_error
 from personaplex.core.errors import PersonaplexError
 from personaplex.voices.catalogue import VARIABLE
 
@@ -83,11 +84,6 @@ def run() -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", "3000")
     try:
         code = command()(standalone_mode=False)
-    except PersonaplexError as error:
-        if is_debug():
-            traceback.print_exception(error)
-        show_error(error)
-        code = error.exit_code
     except _UsageError as error:
         if error.format_message():  # empty after a command without arguments, which has shown its help
             typer.echo(f"error: {error.format_message()}", err=True)
@@ -95,4 +91,12 @@ def run() -> None:
         code = error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         code = 128 + signal.SIGINT
+    except Exception as error:
+        told = error if isinstance(error, PersonaplexError) else told_device_error(error)
+        if told is None:
+            raise  # a bug
+        if is_debug():
+            traceback.print_exception(error)
+        show_error(told)
+        code = told.exit_code
     sys.exit(code if isinstance(code, int) else 0)

@@ -32,7 +32,8 @@ DtypeName = Annotated[
     o.Dtype | None, o.option("--dtype", panel=o.MODEL, show_default="as recorded", help="Type to compute in.")
 ]
 Slots = Annotated[
-    int | None, o.option("--slots", panel=o.RUN, min=1, show_default="what fits in memory", help="Calls at a time.")
+    int | None,
+    o.option("--slots", panel=o.RUN, min=1, show_default="as recorded, or what fits", help="Calls at a time."),
 ]
 
 

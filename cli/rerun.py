@@ -115,6 +115,7 @@ class _Engine(BaseModel):
     device: str
     dtype: o.Dtype
     threads: int | None = Field(ge=1)
+    slots: int | None = Field(ge=1)
 
 
 class _ModelOptions(BaseModel):
@@ -155,7 +156,7 @@ def batch_again(goldens: Path, manifest: Path, settings: Mapping[str, Any], reru
         align=recorded.align,
         model=_model(goldens, recorded, rerun),
         graphs=True,
-        slots=rerun.slots,
+        slots=rerun.slots or recorded.engine.slots,
         shard=(1, 1),
         existing=Existing.overwrite,
         max_failures=None,

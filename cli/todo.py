@@ -99,7 +99,10 @@ def _item_block(item: PlannedItem, request: BatchRequest, voice_sha256: str | No
 
 def _run_block(request: BatchRequest, model: LocatedModel | None) -> dict[str, Any]:
     """What the transcripts of all finished items say of the model, as far as it can be told without loading it."""
-    engine = {"device": pick_device(request.model.device).type, "pace": "batch"}
+    device = pick_device(request.model.device).type
+    engine: dict[str, Any] = {"device": device, "pace": "batch"}
+    if request.slots is not None and device != "cpu":  # whose bits don't depend on them
+        engine["slots"] = request.slots
     if request.model.dtype is not Dtype.auto:
         engine["dtype"] = request.model.dtype.value
     elif model is not None:

@@ -34,14 +34,16 @@ class StepGraphs:
     def _capture(self, compute: Callable[[], Tensor]) -> _Captured:
         # Kernels are chosen and set up on their first run, which must not be part of a graph; it may not count either.
         before = [tensor.clone() for tensor in self._changed]
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            compute()
-        torch.cuda.current_stream().wait_stream(stream)
-        for tensor, value in zip(self._changed, before, strict=True):
-            tensor.copy_(value)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            out = compute()
+        with torch.cuda.device(self._changed[0].device):
+            stream = torch.cuda.Stream()
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                compute()
+            torch.cuda.current_stream().wait_stream(stream)
+            for tensor, value in zip(self._changed, before, strict=True):
+                tensor.copy_(value)
+            graph = torch.cuda.CUDAGraph()
+            # The codec's threads may allocate meanwhile, which a capture of all threads would not bear.
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                out = compute()
         return _Captured(graph, out)

@@ -33,13 +33,22 @@ def philox(key: tuple[Tensor, Tensor], counter: tuple[Tensor, Tensor, Tensor, Te
     return c0, c1, c2, c3
 
 
+def has_float64(device: torch.device) -> bool:
+    """Whether a device computes in float64; Apple's GPU doesn't."""
+    return device.type != "mps"
+
+
 def exponential(seed: Tensor, frame: Tensor, stream: int, tokens: Tensor) -> Tensor:
-    """Exp(1) noise, float32 [B, k], for the token ids `tokens` [B, k] of one stream.
+    """Exp(1) noise, float32 [B, k], for the token ids `tokens` [B, k] of one stream, on their device.
 
     `seed` [B] (0 to 2^63 - 1) and `frame` [B], the live frame, are int64. Key: the seed's low and high words; counter:
-    (token id, frame, stream, 0); the first output word w gives e = -ln((w + 1/2) / 2^32), in float64.
+    (token id, frame, stream, 0); the first output word w gives e = -ln((w + 1/2) / 2^32), in float64. A device without
+    float64 gets what the CPU computes.
     """
+    device = tokens.device
+    if not has_float64(device):
+        seed, frame, tokens = seed.cpu(), frame.cpu(), tokens.cpu()
     key = ((seed & _MASK)[:, None], (seed >> 32)[:, None])
     zero = torch.zeros_like(tokens)
     word = philox(key, (tokens, frame[:, None], zero + stream, zero))[0]
-    return -torch.log((word.double() + 0.5) / 2.0**32).float()
+    return -torch.log((word.double() + 0.5) / 2.0**32).float().to(device)

@@ -21,6 +21,7 @@ from safetensors.numpy import load_file, save_file
 
 from personaplex.cli.main import run
 from personaplex.core import hub
+from personaplex.core.device_errors import told_device_error
 from personaplex.core.model import HUB_MODEL
 
 if TYPE_CHECKING:
@@ -60,6 +61,27 @@ def of_the_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         OSError(errno.ENOSPC, "No space left on device"),
     ):
         told = hub.told_error(error, HUB_MODEL, "model.safetensors", None)
+        yield f"error: {told.what}\n  {told.mend}\n"
+
+
+def of_devices(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The errors of a device, as told of GPUs that aren't here."""
+    gib = 2**30
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=0.9 * gib, total=15.6 * gib))
+    monkeypatch.setattr(torch, "__version__", "2.6.0+cu124")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda index: (0.6 * gib, 23.7 * gib))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda index: 22.5 * gib)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (10, 0))
+    for gpu, error in (
+        ("NVIDIA RTX A5000", torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB.")),
+        ("NVIDIA RTX A5000", RuntimeError("CUDA error: uncorrectable ECC error encountered")),
+        ("NVIDIA B200", RuntimeError("CUDA error: no kernel image is available for execution on the device")),
+        ("none", RuntimeError(f"DefaultCPUAllocator: can't allocate memory: you tried to allocate {3 * gib} bytes.")),
+    ):
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda index, gpu=gpu: gpu)
+        told = told_device_error(error)
+        assert told is not None
         yield f"error: {told.what}\n  {told.mend}\n"
 
 
@@ -108,6 +130,8 @@ def of_commands(monkeypatch: pytest.MonkeyPatch, model: Path) -> Iterator[Callab
 
 def test_errors(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], build_model: BuildModel) -> None:
     told = set(of_the_hub(monkeypatch))
+    with monkeypatch.context() as elsewhere:
+        told |= set(of_devices(elsewhere))
     for failing in of_commands(monkeypatch, build_model("short")):
         capsys.readouterr()
         assert failing() in {1, 2, 3}

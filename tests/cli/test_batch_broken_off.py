@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import torch
+
+from personaplex.core.engine import Engine
 
 if TYPE_CHECKING:
     import subprocess
@@ -108,6 +111,44 @@ def test_interrupted(corpus: Desk) -> None:
     assert made == set(before)  # no file of an item that is not complete
     assert hidden(corpus) == []
     assert [row["status"] for row in corpus.rows().values()].count("done") == summary["done"]
+
+    assert corpus.batch("calls.jsonl", *OPTIONS).code == 1
+    assert corpus.tree() == corpus.tree("whole")
+    assert {name: time for name, time in complete(corpus).items() if name in before} == before
+
+
+@pytest.mark.parametrize("breaking", ["full", "bug", "interrupted twice"])
+def test_broken_off_in_the_middle(corpus: Desk, monkeypatch: pytest.MonkeyPatch, breaking: str) -> None:
+    """What was done until then is in the results, and the same command goes on."""
+    step, release, ended = Engine.step, Engine.release, []
+
+    def releases(engine: Engine, slot: int) -> None:
+        ended.append(slot)
+        release(engine, slot)
+
+    def breaks(engine: Engine, *arguments: Any) -> Any:
+        if len(ended) < 3:
+            return step(engine, *arguments)
+        if breaking == "full":
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB.")
+        if breaking == "bug":
+            raise KeyError("a bug")
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError("the second one interrupts at once")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Engine, "step", breaks)
+        broken.setattr(Engine, "release", releases)
+        if breaking == "bug":
+            with pytest.raises(KeyError, match="a bug"):
+                corpus.batch("calls.jsonl", *OPTIONS)
+        else:
+            assert corpus.batch("calls.jsonl", *OPTIONS).code == {"full": 3, "interrupted twice": 130}[breaking]
+    before, rows = complete(corpus), corpus.rows()
+    done = {name for name, row in rows.items() if row["status"] == "done"}
+    assert done == {name.removesuffix(".json") for name in before if name.endswith(".json")}
+    assert len(rows) == len(done) == len(ended)
 
     assert corpus.batch("calls.jsonl", *OPTIONS).code == 1
     assert corpus.tree() == corpus.tree("whole")

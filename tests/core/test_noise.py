@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from personaplex.core.noise import LAYOUT, MAX_SEED, exponential, philox
+from personaplex.core.noise import LAYOUT, MAX_SEED, exponential, has_float64, philox
 
 WORD = 2**32 - 1
 words = st.integers(0, WORD)
@@ -118,3 +118,25 @@ def test_extremes_are_finite_and_not_zero(monkeypatch: pytest.MonkeyPatch) -> No
         noise = draw(0, 0, 0, [0])
         assert noise.isfinite().all()
         assert (noise > 0).all()
+
+
+class OnApplesGpu(Tensor):
+    """A tensor that, as there, has no float64 before it is brought to the CPU."""
+
+    def double(self, *_: object, **__: object) -> Tensor:
+        raise TypeError("Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64.")
+
+    def cpu(self, *_: object, **__: object) -> Tensor:
+        return self.as_subclass(Tensor)
+
+
+def test_a_device_without_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gets the CPU's bits."""
+    assert [has_float64(torch.device(name)) for name in ("cpu", "cuda", "cuda:1", "mps")] == [True, True, True, False]
+    seed, frame, tokens = torch.tensor([MAX_SEED, 5]), torch.tensor([17, 2_999]), torch.arange(2_000).expand(2, -1)
+    expected = exponential(seed, frame, 3, tokens)
+    there = [tensor.as_subclass(OnApplesGpu) for tensor in (seed, frame, tokens)]
+    with pytest.raises(TypeError, match="float64"):
+        exponential(there[0], there[1], 3, there[2])
+    monkeypatch.setattr("personaplex.core.noise.has_float64", lambda device: False)
+    assert torch.equal(exponential(there[0], there[1], 3, there[2]), expected)
