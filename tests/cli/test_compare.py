@@ -14,6 +14,8 @@ from safetensors.numpy import load_file
 from personaplex.core.sampling import Sampling
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torch import Tensor
 
     from tests.cli.conftest import Desk
@@ -22,14 +24,28 @@ OPTIONS = ("--save-tokens", "--seed", "3")
 DELAYS = (0, 0, 1, 1, 1, 1, 1, 1, 1)
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first test leaves its runs for the others."""
+    return tmp_path_factory.mktemp("runs") / "copy"
+
+
 @pytest.fixture
-def runs(desk: Desk) -> Desk:
-    """A desk with three calls and their answers in `out`."""
+def runs(desk: Desk, template: Path) -> Desk:
+    """A desk with three calls and their answers in `out`; with the seed 4 in `four`."""
+    if not template.exists():
+        make_runs(desk)
+        shutil.copytree(desk.folder, template)
+    shutil.copytree(template, desk.folder, dirs_exist_ok=True)
+    return desk
+
+
+def make_runs(desk: Desk) -> None:
     (desk.folder / "calls").mkdir()
     for number, seconds in enumerate((0.8, 1.2, 0.5)):
         desk.sound(f"calls/{number}.wav", desk.noise(seconds, seed=number))
     assert desk.batch("calls", *OPTIONS).code == 0
-    return desk
+    assert desk.batch("calls", "--save-tokens", "--seed", "4", out="four").code == 0
 
 
 def force(patch: pytest.MonkeyPatch, stream: int, frame: int) -> None:
@@ -95,7 +111,7 @@ def test_a_forced_token_is_found(runs: Desk, stream: int, name: str) -> None:
 
 
 def test_other_seeds_differ_where_a_look_at_all_tokens_says(runs: Desk) -> None:
-    assert runs.batch("calls", "--save-tokens", "--seed", "4", out="other").code == 0
+    (runs.folder / "four").rename(runs.folder / "other")
     document = compared(runs, 4)
     assert [(entry["name"], entry["items"]) for entry in document["identity"]] == [("sampling.seed", 3)]
     for key, item in by_id(document).items():
@@ -152,7 +168,7 @@ def test_two_transcripts_of_any_name(runs: Desk) -> None:
 
 
 def test_reports_are_written(runs: Desk) -> None:
-    assert runs.batch("calls", "--save-tokens", "--seed", "4", out="other").code == 0
+    (runs.folder / "four").rename(runs.folder / "other")
     runs.monkeypatch.setenv("GITHUB_ACTIONS", "true")
     result = runs.run("compare", "out", "other", "--junit", "new/report.xml", "--html", "report.html", "--json")
     assert result.code == 4
@@ -201,7 +217,7 @@ def test_expectations_of_the_manifest_count(runs: Desk) -> None:
     ids=["gone", "empty", "others", "cut off", "another schema", "fields missing", "broken tokens"],
 )
 def test_runs_that_cannot_be_compared(runs: Desk, spoil: Any, words: tuple[str, ...]) -> None:
-    assert runs.batch("calls", "--save-tokens", "--seed", "4", out="other").code == 0
+    (runs.folder / "four").rename(runs.folder / "other")
     for name in ("results.jsonl", "run.json"):
         (runs.folder / "other" / name).unlink()
     spoil(runs.folder / "other")

@@ -22,18 +22,36 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first test leaves its corpus for the others."""
+    return tmp_path_factory.mktemp("corpus") / "copy"
+
+
 @pytest.fixture
-def corpus(desk: Desk) -> Desk:
+def corpus(desk: Desk, template: Path) -> Desk:
     """A desk with three calls of two recordings, answered in `out`, and their goldens in `kept/goldens`."""
+    if not template.exists():
+        make_corpus(desk)
+        shutil.copytree(desk.folder, template)
+    shutil.copytree(template, desk.folder, dirs_exist_ok=True)
+    run = desk.folder / "out" / "run.json"
+    settings = json.loads(run.read_text())
+    settings["volatile"]["folder"] = str(desk.folder)
+    run.write_text(json.dumps(settings))
+    return desk
+
+
+def make_corpus(desk: Desk) -> None:
     (desk.folder / "calls").mkdir()
     desk.sound("calls/a.wav", desk.noise(0.6, seed=1))
     desk.sound("calls/b.wav", desk.noise(2.0, seed=2).reshape(-1, 2))
     desk.sound("other.wav", desk.noise(0.5, seed=3))
-    assert desk.batch(desk.manifest(ROWS), "--save-tokens", "--temp-text", "0.9").code == 0
+    desk.manifest(ROWS)
+    assert desk.batch("calls.jsonl", "--save-tokens", "--temp-text", "0.9").code == 0
     result = desk.run("regress", "record", "out", "-o", "kept/goldens")
     assert (result.code, result.err) == (0, "")
     assert result.out == "recorded 3 goldens in kept/goldens\n"
-    return desk
 
 
 def goldens(desk: Desk) -> Path:
