@@ -25,9 +25,9 @@ app = typer.Typer(
     name="personaplex",
     help="Run PersonaPlex-7B offline: callers' WAVs in, the agent's WAVs and timestamped transcripts out.",
     epilog=(
-        "Example: personaplex offline --model tiny --input-wav CALL.wav --voice-prompt VOICE.wav tries a call without a "
-        "download. Begin with `personaplex doctor`, which looks this machine over; `personaplex offline --help` has all "
-        "options. Each can also be set as PERSONAPLEX_OPTION in the environment."
+        "Example: personaplex offline --model tiny --input-wav CALL.wav --voice-prompt VOICE.wav tries a call without "
+        "a download. Begin with `personaplex doctor`, which looks this machine over; `personaplex offline --help` has "
+        "all options. Each can also be set as PERSONAPLEX_OPTION in the environment."
     ),
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
