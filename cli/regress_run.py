@@ -151,7 +151,8 @@ def _rerun(folder: Path, rerun: Rerun, check: Check) -> Iterator[_Outcome]:
         output = rerun.output or Path(scratch)
         request = batch_again(folder, goldens.manifest, goldens.settings, rerun, output)
         code, _ = execute(request)
-        got = {} if code == INTERRUPTED else read_results(output)
+        found = {} if code == INTERRUPTED else read_results(output)
+        got = {name: found[name] for name in goldens.calls if name in found}  # the folder may hold other runs' too
         items = {
             name: item for name, item in goldens.items.items() if not (check.allow_unused and name in goldens.unused)
         }

@@ -33,10 +33,11 @@ _TOKENS = TypeAdapter(list[Annotated[list[_Token], Field(min_length=1 + CODEBOOK
 
 @dataclass(frozen=True)
 class Goldens:
-    """A folder of goldens: `items` in the manifest's order, then those that no row of it leads to, `unused`."""
+    """A folder of goldens: `calls` are the manifest's ids; `items` in their order, then those of none, `unused`."""
 
     folder: Path
     settings: Mapping[str, Any]
+    calls: Sequence[str]
     items: Mapping[str, Recorded]
     unused: Sequence[str]
 
@@ -115,7 +116,7 @@ def read_goldens(folder: Path) -> Goldens:
     found = (path.relative_to(root).with_suffix("").as_posix() for path in sorted(root.rglob("*.json")))
     unused = [name for name in found if name not in listed]
     items |= {name: _read_golden(golden_path(folder, name), name, {}) for name in unused}
-    return Goldens(folder, settings, items, unused)
+    return Goldens(folder, settings, list(listed), items, unused)
 
 
 def _read_golden(path: Path, name: str, expect: Mapping[str, Any]) -> Recorded:

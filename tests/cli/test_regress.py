@@ -141,6 +141,13 @@ def test_a_difference_is_told_in_every_report(corpus: Desk) -> None:
     assert (corpus.folder / "new" / "one" / "a.wav").is_file()
 
 
+def test_what_else_lies_in_the_output_folder_does_not_count(corpus: Desk) -> None:
+    shutil.copytree(corpus.folder / "out", corpus.folder / "new")
+    for name in ("b.json", "b.wav"):
+        (corpus.folder / "new" / name).rename(corpus.folder / "new" / f"old-{name}")
+    assert check(corpus, "-o", "new").code == 0
+
+
 def test_audio_is_kept_if_wanted(corpus: Desk) -> None:
     assert corpus.run("regress", "record", "out", "-o", "loud", "--audio").code == 0
     assert (corpus.folder / "loud/items/b.wav").read_bytes() == (corpus.folder / "out" / "b.wav").read_bytes()
