@@ -64,6 +64,14 @@ def test_hidden_files_and_folders_are_skipped(tmp_path: Path) -> None:
     assert ids(tmp_path) == ids(tmp_path, "*") == ["a"]
 
 
+def test_links_to_files_are_taken_and_to_folders_are_not(tmp_path: Path) -> None:
+    touch(tmp_path, "calls/a.wav", "elsewhere/b.wav")
+    (tmp_path / "calls" / "linked.wav").symlink_to(tmp_path / "elsewhere" / "b.wav")
+    (tmp_path / "calls" / "folder").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "calls" / "back").symlink_to(tmp_path)
+    assert ids(tmp_path / "calls") == ids(tmp_path / "calls", "*.wav") == ["a", "linked"]
+
+
 def test_the_output_folder_is_not_walked(tmp_path: Path) -> None:
     touch(tmp_path, "a.wav", "out/a.wav", "b/out/c.wav")
     assert ids(tmp_path, output=tmp_path / "out") == ["a", "b/out/c"]
