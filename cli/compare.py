@@ -17,7 +17,7 @@ EXAMPLE = "Example: personaplex compare answers-before answers-after --html repo
 COMPARISON, REPORT = "Comparison", "Reports"
 
 LevelOption = Annotated[
-    Level, o.option("--level", panel=COMPARISON, help="Fail if these differ, or what follows from them.")
+    Level, o.option("--level", panel=COMPARISON, help="The strictest that must be the same; what is stricter is told.")
 ]
 MaxWer = Annotated[
     float, o.option("--max-wer", panel=COMPARISON, min=0, help="Word error rate up to which words are the same.")
@@ -51,7 +51,7 @@ Github = Annotated[
 def compare(
     expected: Annotated[Path, typer.Argument(help="A folder of results, or one transcript.")],
     got: Annotated[Path, typer.Argument(help="Another, to be held against the first.")],
-    level: LevelOption = Level.tokens,
+    level: LevelOption = Level.samples,
     max_wer: MaxWer = 0.0,
     time_tolerance: TimeTolerance = 1,
     loudness_tolerance: LoudnessTolerance = 1.0,

@@ -101,7 +101,7 @@ def _counts(comparison: Comparison) -> dict[str, int]:
 
 def _show(comparison: Comparison) -> None:
     _show_identity(comparison)
-    shown = [item for item in comparison.items if item.fails or _differs(item)]
+    shown = [item for item in comparison.items if item.fails or item.differs]
     if shown:
         width = max(len(item.id) for item in shown[:MOST_ROWS])
         result("")
@@ -116,6 +116,9 @@ def _show(comparison: Comparison) -> None:
 
 def _show_identity(comparison: Comparison) -> None:
     differences = identity_summary(comparison)
+    if not any(item.status is Status.compared for item in comparison.items):
+        result("No item has an answer in both runs.")
+        return
     if not differences:
         result("All that answers depend on is the same in both runs: they should be equal, bit for bit.")
         return
@@ -129,10 +132,6 @@ def _short(text: str) -> str:
     return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1]}…"
 
 
-def _differs(item: ItemComparison) -> bool:
-    return any(verdict.outcome is Outcome.different for verdict in item.verdicts)
-
-
 def _show_item(item: ItemComparison, width: int) -> None:
     marks = {verdict.rung: _MARKS[verdict.outcome] for verdict in item.verdicts}
     columns = "  ".join(f"{marks.get(rung, '-'):<9}" for rung in Rung) if marks else item.status.value
@@ -141,17 +140,15 @@ def _show_item(item: ItemComparison, width: int) -> None:
     if item.difference is not None:
         result(f"    expected: {item.difference.expected_words or '(no words)'}")
         result(f"    got:      {item.difference.got_words or '(no words)'}")
-    for expectation in item.expectations:
-        if not expectation.passed:
-            result(f"  {expectation.name}: {expectation.detail}")
 
 
 def _verdict(comparison: Comparison) -> str:
     counts = _counts(comparison)
     others = [f"{counts[status]} {status.value}" for status in Status if status is not Status.compared]
     told = [text for text in others if not text.startswith("0 ")]
-    level = f"at the level of {comparison.level.value}"
     ending = f" ({', '.join(told)})" if told else ""
+    level = f"at the level of {comparison.level.value}"
     if comparison.fails:
-        return f"{counts['failing']} of {counts['items']} items differ {level}{ending}"
-    return f"{counts['items']} item{'s are' if counts['items'] != 1 else ' is'} the same {level}{ending}"
+        return f"{counts['failing']} of {plural(counts['items'], 'item')} failed {level}{ending}"
+    same = counts[Status.compared]
+    return f"{plural(same, 'item')} {'is' if same == 1 else 'are'} the same {level}{ending}"

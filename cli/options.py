@@ -185,7 +185,7 @@ TempAudio = Annotated[
 TopKText = Annotated[int, option("--topk-text", panel=SAMPLING, min=0, help="Text tokens to draw from; 0: all.")]
 TopKAudio = Annotated[int, option("--topk-audio", panel=SAMPLING, min=0, help="Audio tokens to draw from; 0: all.")]
 TopPText = Annotated[
-    float, option("--topp-text", panel=SAMPLING, help="Of these, the likeliest that make up this share; 1: all.")
+    float, option("--topp-text", panel=SAMPLING, help="Of the text's top k, the share to draw from; 1: all.")
 ]
 RepetitionPenalty = Annotated[
     float, option("--repetition-penalty", panel=SAMPLING, help="Over 1: text that was said is less likely. 1: off.")

@@ -67,7 +67,7 @@ def check(
     allow_unused: Annotated[
         bool, o.option("--allow-unused", panel=c.COMPARISON, help="Let goldens be that no row of the manifest names.")
     ] = False,
-    level: c.LevelOption = Level.tokens,
+    level: c.LevelOption = Level.samples,
     max_wer: c.MaxWer = 0.0,
     time_tolerance: c.TimeTolerance = 1,
     loudness_tolerance: c.LoudnessTolerance = 1.0,
@@ -136,5 +136,5 @@ def update(
 
     overrides = Overrides(moshi_weight, mimi_weight, tokenizer)
     rerun = Rerun(model, revision, overrides, device, dtype, slots, output_dir, progress=not quiet)
-    wanted = Check(Level.tokens, Tolerances(), False, Reports(None, html, False, as_json))
+    wanted = Check(Level.samples, Tolerances(), False, Reports(None, html, False, as_json))
     raise typer.Exit(update_goldens(goldens, rerun, wanted, yes))

@@ -10,13 +10,18 @@ from typing import Any
 from personaplex.cli.batch_run import INTERRUPTED, execute
 from personaplex.cli.compare_report import DIFFERENT, Reports, report
 from personaplex.cli.console import log, notice, result
-from personaplex.cli.rerun import Rerun, batch_again, golden_row, golden_settings, planned_again, read_run
+from personaplex.cli.planning import PlannedItem
+from personaplex.cli.rerun import Rerun, batch_again, golden_row, golden_settings, planned_again, read_settings
 from personaplex.compare import goldens as g
 from personaplex.compare.difference import tokens_of
+from personaplex.compare.document import answer
 from personaplex.compare.ladder import compare_runs
-from personaplex.compare.recorded import read_run as read_results
+from personaplex.compare.recorded import read_run
+from personaplex.compare.telling import plural
 from personaplex.compare.verdicts import Comparison, Level, Recorded, Status, Tolerances
 from personaplex.core.errors import UsageError
+from personaplex.core.outputs import part_block
+from personaplex.core.results import RUN
 
 
 @dataclass(frozen=True)
@@ -31,26 +36,35 @@ class Check:
 
 def record_goldens(run: Path, folder: Path, audio: bool) -> None:
     """Make goldens of a batch's answers; raises UsageError, and InputError for what can't be written."""
-    settings = read_run(run)
+    settings = read_settings(run)
     if (folder / g.SETTINGS).exists():
         mend = "bring it up to date with `personaplex regress update`, or choose another folder"
         raise UsageError(f"{folder}: holds goldens already", mend)
-    found = read_results(run)
+    found = read_run(run)
     planned = {item.item.id: item for item in planned_again(run, settings)}
     answered = {name: found[name] for name in planned if name in found and found[name].document is not None}
     if not answered:
         raise UsageError(f"{run}: holds no answers", "name a folder that `personaplex batch` wrote to")
     for name, item in answered.items():
-        if item.document is not None and item.document["sampling"]["seed"] != planned[name].seed:
-            raise UsageError(f"{run}: {name} is of another run than {g.MANIFEST}", "run the batch again")
+        _check_answer(run, item, planned[name])
         g.write_golden(folder, item, audio)
     g.write_manifest(folder, [golden_row(planned[name], folder) for name in answered])
     g.write_settings(folder, golden_settings(settings, folder))
     _tell_recorded(planned, answered, run)
-    result(f"recorded {len(answered):,} goldens in {folder}")
+    result(f"recorded {plural(len(answered), 'golden')} in {folder}")
 
 
-def _tell_recorded(planned: Mapping[str, Any], answered: Mapping[str, Recorded], run: Path) -> None:
+def _check_answer(run: Path, item: Recorded, planned: PlannedItem) -> None:
+    """Refuse an answer that the run in its folder has not given: one that an earlier run left, with other settings."""
+    document, row = answer(item), planned.item.row
+    part = part_block(row.offset, row.duration).get("part")
+    found = (document["sampling"]["seed"], document["prompt"]["text"], document["input"].get("channel"))
+    same = found == (planned.seed, planned.text.strip(), planned.channel) and document["input"].get("part") == part
+    if not same:
+        raise UsageError(f"{run}: {item.id} was made by another run than that of {RUN}", "run the batch again")
+
+
+def _tell_recorded(planned: Mapping[str, PlannedItem], answered: Mapping[str, Recorded], run: Path) -> None:
     if len(answered) < len(planned):
         log.warning(
             "%d of %d items have no answer in %s and no golden", len(planned) - len(answered), len(planned), run
@@ -65,7 +79,7 @@ def _tell_recorded(planned: Mapping[str, Any], answered: Mapping[str, Recorded],
 
 
 @dataclass(frozen=True)
-class _Outcome:
+class _Held:
     """Goldens held against a new run; `code` is the new run's exit code."""
 
     goldens: g.Goldens
@@ -95,17 +109,20 @@ def update_goldens(folder: Path, rerun: Rerun, check: Check, yes: bool) -> int:
         if outcome.code == INTERRUPTED:
             return INTERRUPTED
         report(outcome.comparison, check.reports)
+        tell = notice if check.reports.as_json else result  # stdout is JSON then
         changed = [item for item in outcome.comparison.items if _changed(outcome, item.id)]
         if not changed:
-            result("all goldens are up to date")
+            tell("all goldens are up to date")
             return 0
         if not yes:
-            result(f"{len(changed)} goldens would be rewritten; add --yes to do so")
+            tell(f"{plural(len(changed), 'golden')} would be rewritten; add --yes to do so")
             return DIFFERENT
-        return _rewrite(folder, outcome, [item.id for item in changed])
+        failed = _rewrite(folder, outcome, [item.id for item in changed])
+        tell(f"updated {plural(len(changed) - failed, 'golden')} in {folder}")
+        return 1 if failed else 0
 
 
-def _changed(outcome: _Outcome, name: str) -> bool:
+def _changed(outcome: _Held, name: str) -> bool:
     """Whether the new run's golden would be another file than the old one."""
     old, new = outcome.goldens.items.get(name), outcome.got.get(name)
     if old is None or new is None:
@@ -113,7 +130,8 @@ def _changed(outcome: _Outcome, name: str) -> bool:
     return new.document is None or g.golden(old) != g.golden(new)
 
 
-def _rewrite(folder: Path, outcome: _Outcome, names: list[str]) -> int:
+def _rewrite(folder: Path, outcome: _Held, names: list[str]) -> int:
+    """Write what the new run gave over these goldens, and return how many it failed at."""
     failed = 0
     for name in names:
         new = outcome.got.get(name)
@@ -125,10 +143,8 @@ def _rewrite(folder: Path, outcome: _Outcome, names: list[str]) -> int:
         else:
             old = outcome.goldens.items.get(name)
             g.write_golden(folder, new, audio=old is not None and old.audio is not None)
-    kept = ("model", "engine")
-    g.write_settings(folder, {**outcome.goldens.settings, **{name: outcome.run[name] for name in kept}})
-    result(f"updated {len(names) - failed:,} goldens in {folder}")
-    return 1 if failed else 0
+    g.write_settings(folder, golden_settings(outcome.run, folder) | {"output": outcome.goldens.settings["output"]})
+    return failed
 
 
 def _in_terms_of_goldens(comparison: Comparison, folder: Path) -> Comparison:
@@ -145,17 +161,19 @@ def _in_terms_of_goldens(comparison: Comparison, folder: Path) -> Comparison:
 
 
 @contextmanager
-def _rerun(folder: Path, rerun: Rerun, check: Check) -> Iterator[_Outcome]:
+def _rerun(folder: Path, rerun: Rerun, check: Check) -> Iterator[_Held]:
     goldens = g.read_goldens(folder)
     with tempfile.TemporaryDirectory(prefix="personaplex-") as scratch:
         output = rerun.output or Path(scratch)
+        if {output.resolve(), *output.resolve().parents} & {folder.resolve()}:
+            raise UsageError(f"-o {output}: would write among the goldens", "choose another folder")
         request = batch_again(folder, goldens.manifest, goldens.settings, rerun, output)
         code, _ = execute(request)
-        found = {} if code == INTERRUPTED else read_results(output)
+        found = {} if code == INTERRUPTED else read_run(output)
         got = {name: found[name] for name in goldens.calls if name in found}  # the folder may hold other runs' too
         items = {
             name: item for name, item in goldens.items.items() if not (check.allow_unused and name in goldens.unused)
         }
         names = (str(folder), str(rerun.output or "the new run"))
         comparison = _in_terms_of_goldens(compare_runs(items, got, names, check.level, check.tolerances), folder)
-        yield _Outcome(goldens, got, {} if code == INTERRUPTED else read_run(output), comparison, code)
+        yield _Held(goldens, got, {} if code == INTERRUPTED else read_settings(output), comparison, code)

@@ -14,7 +14,9 @@ from personaplex.cli import options as o
 from personaplex.cli.batch import BatchRequest, Existing
 from personaplex.cli.loading import ModelOptions
 from personaplex.cli.planning import PlannedItem, SourceOptions, plan_items
+from personaplex.compare.goldens import MEND, SETTINGS
 from personaplex.core.errors import UsageError
+from personaplex.core.faults import field_faults, first_faults
 from personaplex.core.model import Overrides
 from personaplex.core.outputs import OutputOptions
 from personaplex.core.results import RUN
@@ -24,7 +26,6 @@ from personaplex.core.sources import STDIN, Product
 from personaplex.samples import tiny
 
 _FILES = ("moshi_weight", "mimi_weight", "tokenizer")
-_MEND = "restore it, or record the goldens again with `personaplex regress record`"
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,70 @@ class Rerun:
     progress: bool
 
 
-def read_run(folder: Path) -> dict[str, Any]:
+class _Engine(BaseModel):
+    device: str
+    dtype: o.Dtype
+    threads: int | None = Field(ge=1)
+    slots: int | None = Field(ge=1)
+
+
+class _Output(BaseModel):
+    subtype: str
+    rate: int
+    formats: list[str]
+    tokens: bool
+    mix: bool
+
+
+class _ModelOptions(BaseModel):
+    model: str
+    revision: str | None
+    moshi_weight: str | None
+    mimi_weight: str | None
+    tokenizer: str | None
+
+
+class _Settings(BaseModel):
+    """What a batch is run again with; the rest of `goldens.json` is there to be read."""
+
+    sampling: dict[str, float | bool]
+    align: o.AlignOption
+    long_audio: o.LongAudio
+    output: _Output
+    engine: _Engine
+    model_options: _ModelOptions
+
+
+class _Product(BaseModel):
+    voices: list[str]
+    roles: list[str]
+    seeds: list[int]
+
+
+class _Model(BaseModel):
+    revision: str
+
+
+class _Volatile(BaseModel):
+    folder: str
+
+
+class _Run(_Settings):
+    """What goldens are made from of `run.json`."""
+
+    source: str
+    glob: str | None
+    product: _Product
+    voice_prompt: str | None
+    voice_prompt_dir: str | None
+    text_prompt: str
+    channel: str
+    seed: int
+    model: _Model
+    volatile: _Volatile
+
+
+def read_settings(folder: Path) -> dict[str, Any]:
     """A batch's `run.json`; raises UsageError."""
     path = folder / RUN
     try:
@@ -50,8 +114,13 @@ def read_run(folder: Path) -> dict[str, Any]:
         raise UsageError(f"{path}: {error.strerror}", "name a folder that `personaplex batch` wrote to") from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: not whole JSON ({error})", "run the batch again") from error
-    if not isinstance(settings, dict) or settings.get("schema") != RUN_SCHEMA or "model_options" not in settings:
-        raise UsageError(f"{path}: not a run of this version ({RUN_SCHEMA})", "run the batch again")
+    mend = "run the batch again with this version"
+    if not isinstance(settings, dict) or settings.get("schema") != RUN_SCHEMA:
+        raise UsageError(f"{path}: its schema is not {RUN_SCHEMA}", mend)
+    try:
+        _Run.model_validate(settings)
+    except ValidationError as error:
+        raise UsageError(f"{path}: can't be used: {first_faults(field_faults(error))}", mend) from error
     return settings
 
 
@@ -61,20 +130,27 @@ def planned_again(folder: Path, settings: Mapping[str, Any]) -> list[PlannedItem
     if settings["source"] == STDIN:
         mend = "save the manifest in a file, and run the batch from that"
         raise UsageError(f"{folder / RUN}: the calls came from standard input, which can't be read again", mend)
+    product = {name: tuple(values) for name, values in settings["product"].items()}
+    product["voices"] = tuple(_based(voice, base) for voice in product["voices"])
     voice, voices = settings["voice_prompt"], settings["voice_prompt_dir"]
     source = SourceOptions(
         source=str(base / settings["source"]),
         output=folder,
         pattern=settings["glob"],
-        product=Product(**{name: tuple(values) for name, values in settings["product"].items()}),
-        voice=str(base / voice) if voice and (base / voice).is_file() else voice,
+        product=Product(**product),
+        voice=None if voice is None else _based(voice, base),
         voice_folder=None if voices is None else base / voices,
         text=settings["text_prompt"],
         channel=settings["channel"],
         seed=settings["seed"],
         mix=settings["output"]["mix"],
     )
-    return plan_items(source, _outputs(settings))
+    return plan_items(source, _outputs(_Output.model_validate(settings["output"])))
+
+
+def _based(voice: str, base: Path) -> str:
+    """A voice as the run's own folder has it: a file's path from here, or a name."""
+    return str(base / voice) if (base / voice).is_file() else voice
 
 
 def golden_row(planned: PlannedItem, goldens: Path) -> dict[str, Any]:
@@ -108,46 +184,23 @@ def golden_settings(settings: Mapping[str, Any], goldens: Path) -> dict[str, Any
 
 
 def _relative(path: Path, folder: Path) -> str:
-    return Path(os.path.relpath(os.path.abspath(path), os.path.abspath(folder))).as_posix()
-
-
-class _Engine(BaseModel):
-    device: str
-    dtype: o.Dtype
-    threads: int | None = Field(ge=1)
-    slots: int | None = Field(ge=1)
-
-
-class _ModelOptions(BaseModel):
-    model: str
-    revision: str | None
-    moshi_weight: str | None
-    mimi_weight: str | None
-    tokenizer: str | None
-
-
-class _Settings(BaseModel):
-    """What a batch is run again with; the rest of `goldens.json` is there to be read."""
-
-    sampling: dict[str, float | bool]
-    align: o.AlignOption
-    long_audio: o.LongAudio
-    output: dict[str, Any]
-    engine: _Engine
-    model_options: _ModelOptions
+    # From the folder's real place: `..` leads up from there, whatever links the user came by.
+    return Path(os.path.relpath(os.path.abspath(path), os.path.realpath(folder))).as_posix()
 
 
 def batch_again(goldens: Path, manifest: Path, settings: Mapping[str, Any], rerun: Rerun, output: Path) -> BatchRequest:
     """The batch that runs goldens' calls into `output`; raises UsageError for settings that make no sense."""
+    path = goldens / SETTINGS
     try:
         recorded = _Settings.model_validate(settings)
-        sampling, outputs = Sampling(**settings["sampling"]), _outputs(settings)
+        sampling, outputs = Sampling(**settings["sampling"]), _outputs(recorded.output)
     except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
-        raise UsageError(f"{goldens}: its settings can't be used: {faults}", _MEND) from error
-    except (KeyError, TypeError) as error:
-        raise UsageError(f"{goldens}: its settings can't be used: {error}", _MEND) from error
-    if rerun.device is None and recorded.engine.threads is not None:
+        raise UsageError(f"{path}: can't be used: {first_faults(field_faults(error))}", MEND) from error
+    except TypeError as error:
+        raise UsageError(f"{path}: can't be used: {error}", MEND) from error
+    except UsageError as error:
+        raise UsageError(f"{path}: {error.what}", MEND) from error
+    if (rerun.device or recorded.engine.device) == "cpu" and recorded.engine.threads is not None:
         torch.set_num_threads(recorded.engine.threads)  # by which a CPU's kernels round
     return BatchRequest(
         source=SourceOptions(str(manifest), output, None, Product(), None, None, "", "mix", 0, mix=False),
@@ -168,9 +221,8 @@ def batch_again(goldens: Path, manifest: Path, settings: Mapping[str, Any], reru
     )
 
 
-def _outputs(settings: Mapping[str, Any]) -> OutputOptions:
-    output = settings["output"]
-    return OutputOptions(output["subtype"], output["rate"], tuple(output["formats"]), output["tokens"])
+def _outputs(output: _Output) -> OutputOptions:
+    return OutputOptions(output.subtype, output.rate, tuple(output.formats), output.tokens)
 
 
 def _model(goldens: Path, recorded: _Settings, rerun: Rerun) -> ModelOptions:

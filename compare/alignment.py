@@ -1,13 +1,11 @@
 """Words side by side: which of an answer's words are those of the other, by the alignment that word error rates use."""
 
-import string
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from personaplex.compare.document import words_of
-
-_PUNCTUATION = f"{string.punctuation}…“”‘’–—"
+from personaplex.core.transcript import plain_word
 
 
 @dataclass(frozen=True)
@@ -42,12 +40,8 @@ class Alignment:
 
 def spoken(document: Mapping[str, Any]) -> list[Spoken]:
     """A transcript's words as they are compared; a word of nothing but punctuation is none."""
-    found = [Spoken(_compared(word["word"]), word["start"]) for word in words_of(document)]
+    found = [Spoken(plain_word(word["word"]), word["start"]) for word in words_of(document)]
     return [word for word in found if word.word]
-
-
-def _compared(word: str) -> str:
-    return "".join(word.casefold().split()).strip(_PUNCTUATION)
 
 
 def align(expected: list[Spoken], got: list[Spoken]) -> Alignment:

@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from personaplex.compare.verdicts import Recorded
 from personaplex.core.config import CODEBOOKS
 from personaplex.core.errors import UsageError
+from personaplex.core.faults import field_faults, first_faults
 from personaplex.core.transcript import SCHEMA
 
 _FAMILY = SCHEMA.partition("/")[0] + "/"
-_MOST_FAULTS = 3
 _AGAIN = "make it again with personaplex, or take it away"
 
 Token = Annotated[int, Field(ge=-(2**31), lt=2**31)]
@@ -114,11 +114,8 @@ def checked(document: Any, where: str) -> dict[str, Any]:
     try:
         _Transcript.model_validate(document)
     except ValidationError as error:
-        faults = [f"{'.'.join(map(str, fault['loc'])) or 'it'}: {fault['msg']}" for fault in error.errors()]
-        more = f"; and {len(faults) - _MOST_FAULTS} more" if len(faults) > _MOST_FAULTS else ""
-        raise UsageError(
-            f"{where}: not a whole transcript: {'; '.join(faults[:_MOST_FAULTS])}{more}", _AGAIN
-        ) from error
+        what = f"{where}: not a whole transcript: {first_faults(field_faults(error))}"
+        raise UsageError(what, _AGAIN) from error
     found: dict[str, Any] = document
     return found
 

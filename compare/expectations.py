@@ -11,6 +11,7 @@ from personaplex.compare.document import words_of
 from personaplex.compare.verdicts import Expectation
 from personaplex.core.errors import UsageError
 from personaplex.core.expect import Expect, pattern, phrase_words
+from personaplex.core.faults import field_faults, first_faults
 
 _Stretches = list[tuple[float, float]]
 
@@ -22,8 +23,8 @@ def read_expect(expect: Any, where: str) -> dict[str, Any]:
     try:
         Expect.model_validate(expect)
     except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'it'}: {fault['msg']}" for fault in error.errors())
-        raise UsageError(f"{where}: expect: {faults}", "mend what the manifest expects and run it again") from error
+        what = f"{where}: expect: {first_faults(field_faults(error))}"
+        raise UsageError(what, "mend what the manifest expects and run it again") from error
     found: dict[str, Any] = expect
     return found
 

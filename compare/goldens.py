@@ -26,7 +26,7 @@ from personaplex.core.transcript import dumps, tokens_sha256, without_volatile
 SCHEMA, ITEM_SCHEMA = "personaplex.goldens/1", "personaplex.golden/1"
 SETTINGS, MANIFEST, ITEMS = "goldens.json", "manifest.jsonl", "items"
 
-_MEND = "restore it, or record the goldens again with `personaplex regress record`"
+MEND = "restore it, or record the goldens again with `personaplex regress record`"
 _Token = Annotated[int, Field(ge=0, lt=2**31)]
 _TOKENS = TypeAdapter(list[Annotated[list[_Token], Field(min_length=1 + CODEBOOKS, max_length=1 + CODEBOOKS)]])
 
@@ -125,9 +125,9 @@ def _read_golden(path: Path, name: str, expect: Mapping[str, Any]) -> Recorded:
         try:
             tokens = np.array(_TOKENS.validate_python(document["tokens"]), dtype=np.int64).reshape(-1, 1 + CODEBOOKS)
         except ValidationError as error:
-            raise UsageError(f"{path}: its tokens are not rows of {1 + CODEBOOKS} numbers", _MEND) from error
+            raise UsageError(f"{path}: its tokens are not rows of {1 + CODEBOOKS} numbers", MEND) from error
         if tokens_sha256(tokens) != document.get("tokens_sha256"):
-            raise UsageError(f"{path}: its tokens are not those of its tokens_sha256", _MEND)
+            raise UsageError(f"{path}: its tokens are not those of its tokens_sha256", MEND)
         document["text_tokens"] = tokens[:, 0].tolist()
     sound = path.with_suffix(".wav")
     return Recorded(name, checked(document, str(path)), audio=sound if sound.is_file() else None, expect=expect)
@@ -139,8 +139,8 @@ def _read(path: Path, schema: str) -> dict[str, Any]:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", "make it readable, or record the goldens again") from error
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: not whole JSON ({error})", _MEND) from error
+        raise UsageError(f"{path}: not whole JSON ({error})", MEND) from error
     found = document.get("schema") if isinstance(document, dict) else None
     if found != schema:
-        raise UsageError(f'{path}: its schema is {json.dumps(found)}, this version reads "{schema}"', _MEND)
+        raise UsageError(f'{path}: its schema is {json.dumps(found)}, this version reads "{schema}"', MEND)
     return dict(document)

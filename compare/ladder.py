@@ -20,7 +20,12 @@ from personaplex.compare.verdicts import (
     Verdict,
 )
 
-_RUNGS = list(Rung)
+_FAILING = {
+    Level.samples: {*Rung},
+    Level.tokens: {*Rung} - {Rung.samples},
+    Level.words: {Rung.words, Rung.timing, Rung.loudness},
+    Level.timing: {Rung.timing, Rung.loudness},
+}
 
 
 def compare_runs(
@@ -108,8 +113,7 @@ def _verdicts(
 
 def _faults(verdicts: Sequence[Verdict], level: Level) -> list[str]:
     """What is wrong at a level: the strictest of its rungs that differ, or none."""
-    from_level = _RUNGS[_RUNGS.index(Rung(level)) :]
-    return [one.detail for one in verdicts if one.rung in from_level and one.outcome is Outcome.different][:1]
+    return [one.detail for one in verdicts if one.rung in _FAILING[level] and one.outcome is Outcome.different][:1]
 
 
 def _forgiven(verdicts: Sequence[Verdict], level: Level) -> str:

@@ -100,7 +100,7 @@ def _kind(item: ItemComparison) -> str:
     """How an item is counted: `same` or `different`, or its status where it couldn't be compared."""
     if item.status is not Status.compared:
         return item.status
-    return "different" if any(verdict.outcome is Outcome.different for verdict in item.verdicts) else "same"
+    return "different" if item.differs else "same"
 
 
 def _differs(item: ItemComparison) -> bool:

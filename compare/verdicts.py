@@ -26,8 +26,12 @@ class Outcome(StrEnum):
 
 
 class Level(StrEnum):
-    """The strictest rung at which a difference fails; those above it are told and forgiven."""
+    """The strictest rung at which a difference fails; what is stricter is told and forgiven.
 
+    Samples are the strictest: another machine may decode the same tokens to samples that differ in rounding.
+    """
+
+    samples = "samples"
     tokens = "tokens"
     words = "words"
     timing = "timing"
@@ -133,6 +137,11 @@ class ItemComparison:
     difference: FirstDifference | None = None
     identity: tuple[IdentityDifference, ...] = ()
     expectations: tuple[Expectation, ...] = ()
+
+    @property
+    def differs(self) -> bool:
+        """Whether any rung does, at whatever level; an item that couldn't be compared has none."""
+        return any(verdict.outcome is Outcome.different for verdict in self.verdicts)
 
 
 @dataclass(frozen=True)

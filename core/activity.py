@@ -20,8 +20,8 @@ def caller_frames(samples: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Which frames of a caller's 24 kHz recording `[N]` hold speech: `[F]`, a partial last frame included.
 
     Their RMS is over `QUIET_DBFS`, and no more than `SPEECH_RANGE_DB` under the recording's `LOUD_PERCENTILE`, so
-    that the noise of a telephone line is not speech. Where speech
-    fills less of a recording than lies above the percentile, noise over `QUIET_DBFS` can't be told from it.
+    that the noise of a telephone line is not speech. Where speech fills less of a recording than lies above the
+    percentile, noise over `QUIET_DBFS` can't be told from it.
     """
     power = frame_power(samples)
     if not len(power):

@@ -11,8 +11,8 @@ from personaplex.core.errors import ModelError, PersonaplexError
 
 _GIB = 2**30
 _FULL = ("out of memory", "status_alloc_failed")
-_NO_KERNELS = ("no kernel image", "kernel image is invalid", "status_arch_mismatch")
-_BUGS = ("assert", "illegal", "misaligned", "invalid", "captur")  # said of what the program has asked for
+_NO_KERNELS = ("no kernel image", "kernel image is invalid", "invalid device function", "status_arch_mismatch")
+_BUGS = ("assert", "illegal", "misaligned", "invalid", "captur", "not_supported")  # of what the program asked for
 _UNKNOWN = (RuntimeError, AssertionError, ValueError)  # a GPU that can't even be asked for its name
 _FEWER = "use fewer --slots, shorter calls or --dtype bfloat16"
 
@@ -27,7 +27,7 @@ def told_device_error(error: BaseException) -> PersonaplexError | None:
         return None
     if text.startswith("MPS backend out of memory"):
         return _apples_gpu_is_full(text)
-    of_cuda = text.startswith(("CUDA error", "CUDA driver error"))
+    of_cuda = text.startswith(("CUDA error", "CUDA driver error", "cuDNN error"))
     if isinstance(error, torch.OutOfMemoryError) or (of_cuda and _says(text, _FULL)):
         what = _lacks_memory(_gpu(torch, text), text, _use(torch, text))
         return ModelError(what, f"free some, {_FEWER}, or else --cpu-offload or another --device")

@@ -6,7 +6,6 @@ A flag tells where to listen; it is no proof. The thresholds lie above what peop
 
 import itertools
 import math
-import string
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from personaplex.core.config import EPAD, FRAME_RATE, PAD
-from personaplex.core.transcript import Word, seconds, segments
+from personaplex.core.transcript import Word, plain_word, seconds, segments
 
 REPEATS = {1: 6, 2: 5, 3: 4, 4: 4, 5: 4, 6: 4, 7: 4, 8: 4}
 """How many times in a row a phrase is said at least to be flagged, by its number of words."""
@@ -31,8 +30,6 @@ UNEXPLAINED_SOUND = 5.0
 """Seconds of sound without a piece of text: no word or laugh lasts as long."""
 EXCERPT = 60
 """Characters of a text that are shown."""
-
-_MARKS = string.punctuation + "…–—‘’“”«»¿¡"
 
 
 @dataclass(frozen=True)
@@ -83,7 +80,7 @@ def _no_text(spoken: Sequence[Word], frames: int) -> Iterator[Flag]:
 
 
 def _repeated_phrases(spoken: Sequence[Word]) -> Iterator[Flag]:
-    said = [_plain(word.word) for word in spoken]
+    said = [plain_word(word.word) or word.word for word in spoken]
     found: list[tuple[int, int]] = []
     for period, least in REPEATS.items():
         for first, last in _periodic_runs(spoken, said, period):
@@ -97,11 +94,6 @@ def _repeated_phrases(spoken: Sequence[Word]) -> Iterator[Flag]:
             found.append((first, last))
             end = spoken[first + times * period - 1].end
             yield Flag("repeated_phrase", spoken[first].start, end, f'"{" ".join(phrase)}" {times} times')
-
-
-def _plain(word: str) -> str:
-    """A word to compare: without case and the punctuation around it, unless it is nothing else."""
-    return word.casefold().strip(_MARKS) or word
 
 
 def _periodic_runs(spoken: Sequence[Word], said: Sequence[str], period: int) -> Iterator[tuple[int, int]]:

@@ -3,18 +3,18 @@
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from personaplex.core.errors import UsageError
 from personaplex.core.expect import Expect
+from personaplex.core.faults import field_faults, first_faults
 from personaplex.core.noise import MAX_SEED
 
 CHANNEL = r"^(mix|left|right|[0-9]+)$"
 
-_MOST_FAULTS = 5
 _OBJECTS = frozenset({"fields", "expect"})
 
 
@@ -68,17 +68,12 @@ def read_rows(text: str, kind: str, name: str) -> list[tuple[int, Row]]:
         try:
             rows.append((number, Row.model_validate(raw)))
         except ValidationError as error:
-            faults += [f"row {number}, {_field(fault['loc'])}: {fault['msg']}" for fault in error.errors()]
+            faults += [f"row {number}, {fault}" for fault in field_faults(error, "the row")]
     if faults:
-        more = f"; and {len(faults) - _MOST_FAULTS} more" if len(faults) > _MOST_FAULTS else ""
-        raise UsageError(f"{name}: {'; '.join(faults[:_MOST_FAULTS])}{more}", "mend these rows; nothing was run")
+        raise UsageError(f"{name}: {first_faults(faults)}", "mend these rows; nothing was run")
     if not rows:
         raise UsageError(f"{name}: holds no rows", "give it a row a call, with audio_filepath")
     return rows
-
-
-def _field(location: Iterable[Any]) -> str:
-    return ".".join(map(str, location)) or "the row"
 
 
 def _raw_jsonl(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:

@@ -6,6 +6,7 @@ Frame i spans 0.08·i to 0.08·(i+1) seconds of the agent's audio and carries on
 import hashlib
 import json
 import re
+import string
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -23,6 +24,7 @@ SEGMENT_GAP = 0.6
 QUIET_DBFS = -50.0
 """A frame with an RMS under this is quiet; 0 dBFS is an RMS of 1. Speech lies some 30 dB above."""
 
+_MARKS = string.punctuation + "…–—‘’“”«»¿¡"
 _NUMBERS = re.compile(r"\[\n([\s\d.,eE+-]+)\]")
 _WORD = re.compile(r"\{\n\s+(\"word\": .*,)\n\s+(\"start\": .*,)\n\s+(\"end\": .*,)\n\s+(\"frame\": .*)\n\s+\}")
 
@@ -173,6 +175,11 @@ def _frames_by_word(tokens: list[int], tokenizer: Tokenizer) -> list[list[int]]:
 
 def _collapsed(text: str) -> str:
     return " ".join(text.split())
+
+
+def plain_word(word: str) -> str:
+    """A word to compare with others: casefolded, without the punctuation around it; empty if it is nothing else."""
+    return word.casefold().strip(_MARKS)
 
 
 def segments(spoken: Sequence[Word]) -> list[Segment]:

@@ -33,7 +33,7 @@ from personaplex.samples import tiny
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")))}
-NOT_HERE = ("needs the licence", "needs a GPU")
+NOT_HERE = ("needs the licence", "needs a GPU", "needs an account")
 CUT = {"README.md": 1.2}  # seconds: it runs many calls, for which their beginnings do
 
 _BLOCK = re.compile(r"(?:^<!-- (?P<mark>[^\n]*) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)

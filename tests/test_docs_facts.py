@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,9 +23,6 @@ from personaplex.core import activity, expect, flags, manifest, memory, results,
 from personaplex.core.config import FRAME_RATE, PERSONAPLEX_7B
 from personaplex.core.errors import InputError, ModelError, PersonaplexError, UsageError, VoiceError
 from personaplex.core.exports import EXPORTERS, Transcript
-
-if TYPE_CHECKING:
-    pass
 
 ROOT = Path(__file__).parents[1]
 CALL, VOICE = ROOT / "samples/calls/repair.wav", ROOT / "samples/voices/agent_f.wav"

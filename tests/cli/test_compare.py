@@ -85,7 +85,7 @@ def test_a_run_is_like_itself_and_like_one_with_other_slots(runs: Desk) -> None:
     assert shown.out.splitlines() == [
         "All that answers depend on is the same in both runs: they should be equal, bit for bit.",
         "",
-        "3 items are the same at the level of tokens",
+        "3 items are the same at the level of samples",
     ]
 
 
@@ -124,7 +124,7 @@ def test_other_seeds_differ_where_a_look_at_all_tokens_says(runs: Desk) -> None:
         assert (item["difference"]["frame"], item["difference"]["stream"]) == (frame, names[stream])
     shown = runs.run("compare", "out", "other").out
     assert "The runs can't be expected to be equal:\n  sampling.seed: varies → varies (3 items)\n" in shown
-    assert "3 of 3 items differ at the level of tokens" in shown
+    assert "3 of 3 items failed at the level of samples" in shown
 
 
 def test_levels_forgive_what_lies_above_them(runs: Desk) -> None:
@@ -155,9 +155,22 @@ def test_missing_extra_and_failed_items(runs: Desk) -> None:
     assert [key for key, item in items.items() if item["fails"]] == ["0", "1", "3"]
     assert "is empty" in items["0"]["summary"]
     assert (
-        "3 of 4 items differ at the level of tokens (1 missing, 1 extra, 1 broken)"
+        "3 of 4 items failed at the level of samples (1 missing, 1 extra, 1 broken)"
         in runs.run("compare", "out", "other").out
     )
+
+
+def test_items_without_an_answer_in_both_runs(runs: Desk) -> None:
+    (runs.folder / "calls" / "0.wav").write_bytes(b"")
+    for out in ("one", "two"):
+        assert runs.batch("calls", "--glob", "0.wav", out=out).code == 1
+    result = runs.run("compare", "one", "two")
+    assert result.code == 0
+    assert result.out.splitlines() == [
+        "No item has an answer in both runs.",
+        "",
+        "0 items are the same at the level of samples (1 failed)",
+    ]
 
 
 def test_two_transcripts_of_any_name(runs: Desk) -> None:

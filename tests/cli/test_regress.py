@@ -109,7 +109,7 @@ def test_a_check_of_an_unchanged_world(corpus: Desk) -> None:
     before = snapshot(corpus)
     result = check(corpus, "--slots", "1")
     assert result.code == 0, result.out
-    assert result.out.endswith("3 items are the same at the level of tokens\n")
+    assert result.out.endswith("3 items are the same at the level of samples\n")
     assert snapshot(corpus) == before
     corpus.monkeypatch.chdir(corpus.folder / "kept")  # paths are the goldens', not the caller's
     assert corpus.run("regress", "check", "goldens", "-q").code == 0
@@ -216,6 +216,31 @@ def test_an_update_to_another_type_keeps_it(corpus: Desk) -> None:
     assert json.loads(item(corpus, "b").read_text())["engine"]["dtype"] == "bfloat16"
 
 
+def test_an_update_to_another_model_keeps_it(corpus: Desk, build_model: BuildModel) -> None:
+    shutil.copytree(build_model("short"), corpus.folder / "mine")
+    assert update(corpus, "--model", "mine", "--yes").code == 0
+    assert check(corpus).code == 0
+    settings = json.loads((goldens(corpus) / "goldens.json").read_text())
+    assert settings["model_options"]["model"] == "../../mine"
+    assert settings["output"]["mix"] is False
+
+
+def test_an_update_as_json(corpus: Desk) -> None:
+    assert json.loads(update(corpus, "--json").out)["same"]
+    write_rows(corpus, [row | {"seed": 6} for row in rows(corpus)])
+    for options in ((), ("--yes",)):
+        assert not json.loads(update(corpus, "--json", *options).out)["same"]
+
+
+def test_outputs_among_the_goldens(corpus: Desk) -> None:
+    before = snapshot(corpus)
+    for folder in ("kept/goldens", "kept/goldens/items", "kept/goldens/new/deep"):
+        result = check(corpus, "-o", folder)
+        assert (result.code, result.out) == (2, "")
+        assert "would write among the goldens" in result.errors[0]
+    assert snapshot(corpus) == before
+
+
 def test_an_item_that_fails_keeps_its_golden(corpus: Desk) -> None:
     (corpus.folder / "calls" / "a.wav").write_bytes(b"")
     before = snapshot(corpus)
@@ -258,7 +283,11 @@ def test_expectations_come_from_the_first_manifest(corpus: Desk) -> None:
         ("goldens.json", None, "holds no goldens.json"),
         ("goldens.json", "", "goldens.json: not whole JSON"),
         ("goldens.json", '{"schema": "personaplex.goldens/9"}', 'its schema is "personaplex.goldens/9"'),
-        ("goldens.json", '{"schema": "personaplex.goldens/1"}', "goldens: its settings can't be used"),
+        (
+            "goldens.json",
+            '{"schema": "personaplex.goldens/1"}',
+            "goldens.json: can't be used: sampling: Field required",
+        ),
         ("manifest.jsonl", None, "manifest.jsonl: No such file"),
         ("manifest.jsonl", '{"id": "b"}\n', "row 1, audio_filepath: Field required"),
     ],
@@ -306,7 +335,8 @@ def test_goldens_edited_by_hand_are_named(corpus: Desk, change: Any, words: str)
         {"engine": {"device": "cpu", "dtype": "int3", "threads": None, "slots": None}},
         {"engine": {"device": "cpu", "dtype": "float32", "threads": "many", "slots": None}},
         {"model_options": {"model": 3}},
-        {"output": {"subtype": "MP3", "rate": 24000, "formats": [], "tokens": True}},
+        {"output": {"subtype": "MP3", "rate": 24000, "formats": [], "tokens": True, "mix": False}},
+        {"output": {"rate": 24000}},
     ],
 )
 def test_impossible_settings(corpus: Desk, settings: dict[str, Any]) -> None:
@@ -314,6 +344,7 @@ def test_impossible_settings(corpus: Desk, settings: dict[str, Any]) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | settings))
     result = check(corpus)
     assert (result.code, result.out) == (2, "")
+    assert result.errors[0].startswith("error: kept/goldens/goldens.json: ")
     assert len(result.errors) == 2
 
 
@@ -322,10 +353,37 @@ def test_recording_needs_a_batch(corpus: Desk) -> None:
         result = corpus.run("regress", "record", run, "-o", "new")
         assert result.code == 2
         assert words in result.errors[0]
-    for spoil in ("{", "[]", '{"schema": "personaplex.run/2"}'):
+    for spoil in ("{", "[]", '{"schema": "personaplex.run/2"}', '{"schema": "personaplex.run/1"}'):
         (corpus.folder / "out" / "run.json").write_text(spoil)
         assert corpus.run("regress", "record", "out", "-o", "new").code == 2
     assert not (corpus.folder / "new").exists()
+
+
+def test_an_answer_of_another_run_is_not_recorded(corpus: Desk) -> None:
+    """Such as one that was broken off, over the outputs of one with another role."""
+    path = corpus.folder / "out" / "b.json"
+    for change in ({"prompt": {"text": "You sell boats."}}, {"input": {"channel": "left"}}, {"sampling": {"seed": 1}}):
+        document = json.loads(path.read_text())
+        changed = document | {block: document[block] | fields for block, fields in change.items()}
+        path.write_text(json.dumps(changed))
+        result = corpus.run("regress", "record", "out", "-o", "new")
+        assert result.code == 2
+        assert "out: b was made by another run than that of run.json" in result.errors[0]
+        path.write_text(json.dumps(document))
+
+
+def test_recording_voices_of_another_folder(corpus: Desk) -> None:
+    assert corpus.batch("calls", "--voices", "voice.wav,other.wav", "--save-tokens", out="both").code == 0
+    corpus.monkeypatch.chdir(corpus.folder / "kept")
+    assert corpus.run("regress", "record", "../both", "-o", "both", "-q").code == 0
+    assert corpus.run("regress", "check", "both", "-q").code == 0
+
+
+def test_goldens_below_a_link(corpus: Desk) -> None:
+    (corpus.folder / "far" / "away").mkdir(parents=True)
+    (corpus.folder / "link").symlink_to(corpus.folder / "far" / "away")
+    assert corpus.run("regress", "record", "out", "-o", "link/goldens", "-q").code == 0
+    assert corpus.run("regress", "check", "link/goldens", "-q").code == 0
 
 
 def test_recording_over_goldens(corpus: Desk) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from personaplex.cli import options as o
 from personaplex.cli.rerun import Rerun, batch_again, golden_settings
@@ -54,6 +55,17 @@ def test_what_is_asked_for_goes_first(tmp_path: Path) -> None:
     assert newer.model.overrides == Overrides(mimi=tmp_path / "mimi.safetensors")
     other = again(tmp_path, kept, model="tiny").model
     assert (other.name, other.revision, other.overrides) == ("tiny", None, Overrides())
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_a_cpu_runs_the_recorded_threads(tmp_path: Path, device: str | None) -> None:
+    settings = run_settings(tmp_path)
+    settings["engine"] = {"device": "cpu", "dtype": "float32", "threads": 3, "slots": None}
+    before = torch.get_num_threads()
+    again(tmp_path, golden_settings(settings, tmp_path), device=device)
+    found = torch.get_num_threads()
+    torch.set_num_threads(before)
+    assert found == 3
 
 
 @pytest.mark.parametrize("name", ["tiny", "models/mine"])

@@ -40,9 +40,9 @@ def test_silent_answers_are_the_same(document: Any) -> None:
 @pytest.mark.parametrize(
     ("other", "fails_at"),
     [
-        ({"tokens": "other"}, {Level.tokens}),
-        ({"output": {"pcm_sha256": "x"}}, {Level.tokens}),
-        ({"text": "Thanks for nothing."}, {Level.tokens, Level.words}),
+        ({"tokens": "other"}, {Level.samples, Level.tokens}),
+        ({"output": {"pcm_sha256": "x"}}, {Level.samples}),
+        ({"text": "Thanks for nothing."}, {Level.samples, Level.tokens, Level.words}),
         ({"start": 1.6}, set(Level)),
         ({"output": {"rms_dbfs": -22.0}}, set(Level)),
         ({"activity": {"agent": []}}, set(Level)),
@@ -98,9 +98,9 @@ def test_samples_that_differ_are_placed_by_their_files(tmp_path: Path, document:
     sound[36_000:] = 0.1
     other = document(output={"pcm_sha256": "x"})
     theirs = read_run(write_run(tmp_path / "other", {"a": other}, audio={"a": sound}))
-    item = compare_items(ours["a"], theirs["a"], Level.tokens, Tolerances())
+    item = compare_items(ours["a"], theirs["a"], Level.samples, Tolerances())
     assert item.summary == "the samples differ from 1.50 s on"
-    assert compared(document(), other).summary == "the samples differ"
+    assert compared(document(), other, Level.samples).summary == "the samples differ"
 
 
 def test_words_are_the_same_within_the_tolerance(document: Any) -> None:

@@ -151,9 +151,9 @@ def test_a_field_that_is_missing_or_wrong_is_named(
 
 def test_only_the_first_faults_are_told(tmp_path: Path, document: Any) -> None:
     (tmp_path / "a.json").write_text(json.dumps(document(text_tokens=["x"] * 100)))
-    with pytest.raises(UsageError, match="; and 97 more\n") as caught:
+    with pytest.raises(UsageError, match="; and 95 more\n") as caught:
         read_run(tmp_path)
-    assert caught.value.what.count("text_tokens.") == 3
+    assert caught.value.what.count("text_tokens.") == 5
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ def test_a_full_gpu() -> None:
         "CUDA error: out of memory",
         "CUDA driver error: out of memory",
         "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
     ):
         assert told(RuntimeError(message + MORE))[0] == f"cuda:1 (NVIDIA RTX A5000): not enough memory: {figures}"
 
@@ -69,6 +70,8 @@ def test_a_gpu_that_torch_has_no_kernels_for(kind: type[RuntimeError]) -> None:
     assert what == "cuda:1 (NVIDIA RTX A5000, sm_120): torch 2.6.0+cu124 has no kernels for this GPU"
     assert "torch 2.7" in mend
     assert "CUDA 12.8" in mend
+    for message in ("CUDA error: invalid device function", "cuDNN error: CUDNN_STATUS_ARCH_MISMATCH"):
+        assert told(kind(message)) == (what, mend)
 
 
 @pytest.mark.usefixtures("two_gpus")
@@ -141,6 +144,7 @@ def test_a_full_memory_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
         RuntimeError("CUDA error: device-side assert triggered"),
         RuntimeError("CUDA error: an illegal memory access was encountered"),
         RuntimeError("CUDA error: invalid configuration argument"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling `cublasGemmEx(...)`"),
         RuntimeError("CUDA error: operation not permitted when stream is capturing"),
         KeyError("memory"),
     ],
