@@ -17,7 +17,13 @@ EXAMPLE = "Example: personaplex compare answers-before answers-after --html repo
 COMPARISON, REPORT = "Comparison", "Reports"
 
 LevelOption = Annotated[
-    Level, o.option("--level", panel=COMPARISON, help="The strictest that must be the same; what is stricter is told.")
+    Level,
+    o.option(
+        "--level",
+        panel=COMPARISON,
+        metavar="LEVEL",
+        help="samples, tokens, words or timing: the strictest that must be the same.",
+    ),
 ]
 MaxWer = Annotated[
     float, o.option("--max-wer", panel=COMPARISON, min=0, help="Word error rate up to which words are the same.")

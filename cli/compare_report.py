@@ -38,15 +38,10 @@ class Reports:
 
 
 def report(comparison: Comparison, reports: Reports) -> int:
-    """Tell a comparison in every way that is asked for; returns the exit code. Raises InputError."""
-    if reports.junit is not None:
-        from personaplex.compare.junit import write_junit
+    """Tell a comparison in every way that is asked for; returns the exit code.
 
-        write_junit(comparison, reports.junit)
-    if reports.html is not None:
-        from personaplex.compare.page import write_page
-
-        write_page(comparison, reports.html)
+    Raises InputError for a file that can't be written, after the verdict was told.
+    """
     if reports.annotates:
         from personaplex.compare.annotations import annotations
 
@@ -56,6 +51,14 @@ def report(comparison: Comparison, reports: Reports) -> int:
         result(json.dumps(_document(comparison), indent=2, ensure_ascii=False))
     else:
         _show(comparison)
+    if reports.junit is not None:
+        from personaplex.compare.junit import write_junit
+
+        write_junit(comparison, reports.junit)
+    if reports.html is not None:
+        from personaplex.compare.page import write_page
+
+        write_page(comparison, reports.html)
     return DIFFERENT if comparison.fails else 0
 
 
@@ -103,7 +106,7 @@ def _show(comparison: Comparison) -> None:
     _show_identity(comparison)
     shown = [item for item in comparison.items if item.fails or item.differs]
     if shown:
-        width = max(len(item.id) for item in shown[:MOST_ROWS])
+        width = min(MOST_LETTERS, max(len("item"), *(len(item.id) for item in shown[:MOST_ROWS])))
         result("")
         result(f"{'item':<{width}}  " + "  ".join(f"{rung:<9}" for rung in Rung))
         for item in shown[:MOST_ROWS]:

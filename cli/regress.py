@@ -29,7 +29,10 @@ Device = Annotated[
     str | None, o.option("--device", panel=o.MODEL, show_default="as recorded", help="auto, cuda, cuda:N, mps or cpu.")
 ]
 DtypeName = Annotated[
-    o.Dtype | None, o.option("--dtype", panel=o.MODEL, show_default="as recorded", help="Type to compute in.")
+    o.Dtype | None,
+    o.option(
+        "--dtype", panel=o.MODEL, show_default="as recorded", metavar="TYPE", help="bfloat16, float16 or float32."
+    ),
 ]
 Slots = Annotated[
     int | None,

@@ -11,7 +11,15 @@ from personaplex.cli.batch_run import INTERRUPTED, execute
 from personaplex.cli.compare_report import DIFFERENT, Reports, report
 from personaplex.cli.console import log, notice, result
 from personaplex.cli.planning import PlannedItem
-from personaplex.cli.rerun import Rerun, batch_again, golden_row, golden_settings, planned_again, read_settings
+from personaplex.cli.rerun import (
+    Rerun,
+    batch_again,
+    expected_answer,
+    golden_row,
+    golden_settings,
+    planned_again,
+    read_settings,
+)
 from personaplex.compare import goldens as g
 from personaplex.compare.difference import tokens_of
 from personaplex.compare.document import answer
@@ -20,8 +28,8 @@ from personaplex.compare.recorded import read_run
 from personaplex.compare.telling import plural
 from personaplex.compare.verdicts import Comparison, Level, Recorded, Status, Tolerances
 from personaplex.core.errors import UsageError
-from personaplex.core.outputs import part_block
 from personaplex.core.results import RUN
+from personaplex.core.resume import agrees
 
 
 @dataclass(frozen=True)
@@ -40,28 +48,22 @@ def record_goldens(run: Path, folder: Path, audio: bool) -> None:
     if (folder / g.SETTINGS).exists():
         mend = "bring it up to date with `personaplex regress update`, or choose another folder"
         raise UsageError(f"{folder}: holds goldens already", mend)
+    if (folder / g.ITEMS).is_dir() and any((folder / g.ITEMS).iterdir()):
+        raise UsageError(f"{folder / g.ITEMS}: is not empty", "remove what a broken-off record left, or choose another")
     found = read_run(run)
     planned = {item.item.id: item for item in planned_again(run, settings)}
     answered = {name: found[name] for name in planned if name in found and found[name].document is not None}
     if not answered:
         raise UsageError(f"{run}: holds no answers", "name a folder that `personaplex batch` wrote to")
     for name, item in answered.items():
-        _check_answer(run, item, planned[name])
+        if not agrees(answer(item), expected_answer(planned[name], settings)):
+            raise UsageError(f"{run}: {name} was made by another run than that of {RUN}", "run the batch again")
+    for item in answered.values():
         g.write_golden(folder, item, audio)
     g.write_manifest(folder, [golden_row(planned[name], folder) for name in answered])
     g.write_settings(folder, golden_settings(settings, folder))
     _tell_recorded(planned, answered, run)
     result(f"recorded {plural(len(answered), 'golden')} in {folder}")
-
-
-def _check_answer(run: Path, item: Recorded, planned: PlannedItem) -> None:
-    """Refuse an answer that the run in its folder has not given: one that an earlier run left, with other settings."""
-    document, row = answer(item), planned.item.row
-    part = part_block(row.offset, row.duration).get("part")
-    found = (document["sampling"]["seed"], document["prompt"]["text"], document["input"].get("channel"))
-    same = found == (planned.seed, planned.text.strip(), planned.channel) and document["input"].get("part") == part
-    if not same:
-        raise UsageError(f"{run}: {item.id} was made by another run than that of {RUN}", "run the batch again")
 
 
 def _tell_recorded(planned: Mapping[str, PlannedItem], answered: Mapping[str, Recorded], run: Path) -> None:
@@ -110,16 +112,23 @@ def update_goldens(folder: Path, rerun: Rerun, check: Check, yes: bool) -> int:
             return INTERRUPTED
         report(outcome.comparison, check.reports)
         tell = notice if check.reports.as_json else result  # stdout is JSON then
-        changed = [item for item in outcome.comparison.items if _changed(outcome, item.id)]
+        failed = {name: new.failure for name, new in outcome.got.items() if new.document is None}
+        for name, failure in failed.items():
+            log.error("%s: %s", name, failure)
+        if failed:
+            tell(f"{plural(len(failed), 'call')} can't be run: no golden was written")
+            return 1
+        changed = [item.id for item in outcome.comparison.items if _changed(outcome, item.id)]
         if not changed:
-            tell("all goldens are up to date")
-            return 0
+            unmet = any(not one.passed for item in outcome.comparison.items for one in item.expectations)
+            tell("all goldens are up to date" + ("; what they expect stays unmet" if unmet else ""))
+            return DIFFERENT if unmet else 0
         if not yes:
             tell(f"{plural(len(changed), 'golden')} would be rewritten; add --yes to do so")
             return DIFFERENT
-        failed = _rewrite(folder, outcome, [item.id for item in changed])
-        tell(f"updated {plural(len(changed) - failed, 'golden')} in {folder}")
-        return 1 if failed else 0
+        _rewrite(folder, outcome, changed)
+        tell(f"updated {plural(len(changed), 'golden')} in {folder}")
+        return 0
 
 
 def _changed(outcome: _Held, name: str) -> bool:
@@ -127,24 +136,18 @@ def _changed(outcome: _Held, name: str) -> bool:
     old, new = outcome.goldens.items.get(name), outcome.got.get(name)
     if old is None or new is None:
         return True
-    return new.document is None or g.golden(old) != g.golden(new)
+    return g.golden(old) != g.golden(new)
 
 
-def _rewrite(folder: Path, outcome: _Held, names: list[str]) -> int:
-    """Write what the new run gave over these goldens, and return how many it failed at."""
-    failed = 0
+def _rewrite(folder: Path, outcome: _Held, names: list[str]) -> None:
+    """Write what the new run gave over these goldens."""
     for name in names:
-        new = outcome.got.get(name)
+        new, old = outcome.got.get(name), outcome.goldens.items.get(name)
         if new is None:
             g.remove_golden(folder, name)
-        elif new.document is None:
-            failed += 1
-            log.error("%s: %s; its golden stays", name, new.failure)
         else:
-            old = outcome.goldens.items.get(name)
             g.write_golden(folder, new, audio=old is not None and old.audio is not None)
     g.write_settings(folder, golden_settings(outcome.run, folder) | {"output": outcome.goldens.settings["output"]})
-    return failed
 
 
 def _in_terms_of_goldens(comparison: Comparison, folder: Path) -> Comparison:

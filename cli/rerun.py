@@ -3,22 +3,23 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from personaplex.cli import options as o
 from personaplex.cli.batch import BatchRequest, Existing
-from personaplex.cli.loading import ModelOptions
+from personaplex.cli.loading import ModelOptions, prompt_text
+from personaplex.cli.offline import DEFAULT_SEED
 from personaplex.cli.planning import PlannedItem, SourceOptions, plan_items
 from personaplex.compare.goldens import MEND, SETTINGS
 from personaplex.core.errors import UsageError
 from personaplex.core.faults import field_faults, first_faults
 from personaplex.core.model import Overrides
-from personaplex.core.outputs import OutputOptions
+from personaplex.core.outputs import OutputOptions, part_block
 from personaplex.core.results import RUN
 from personaplex.core.results import SCHEMA as RUN_SCHEMA
 from personaplex.core.sampling import Sampling
@@ -26,6 +27,7 @@ from personaplex.core.sources import STDIN, Product
 from personaplex.samples import tiny
 
 _FILES = ("moshi_weight", "mimi_weight", "tokenizer")
+_SAMPLING = TypeAdapter(Sampling)
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Rerun:
 class _Engine(BaseModel):
     device: str
     dtype: o.Dtype
-    threads: int | None = Field(ge=1)
+    threads: int | None = Field(ge=1, le=1024)
     slots: int | None = Field(ge=1)
 
 
@@ -84,6 +86,7 @@ class _Product(BaseModel):
 
 class _Model(BaseModel):
     revision: str
+    weights_sha256: str
 
 
 class _Volatile(BaseModel):
@@ -153,6 +156,19 @@ def _based(voice: str, base: Path) -> str:
     return str(base / voice) if (base / voice).is_file() else voice
 
 
+def expected_answer(planned: PlannedItem, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What an item's transcript says if the run of these settings made it; see `personaplex.core.resume.agrees`."""
+    row, output, engine = planned.item.row, settings["output"], settings["engine"]
+    return {
+        "input": {"channel": planned.channel, "part": None, **part_block(row.offset, row.duration)},
+        "output": {"subtype": output["subtype"], "sample_rate": output["rate"], "align": settings["align"]},
+        "prompt": {"voice": Path(planned.voice).stem, "text": planned.text.strip()},
+        "sampling": {**settings["sampling"], "seed": planned.seed},
+        "model": {"weights_sha256": settings["model"]["weights_sha256"]},
+        "engine": {"device": engine["device"], "dtype": engine["dtype"]},
+    }
+
+
 def golden_row(planned: PlannedItem, goldens: Path) -> dict[str, Any]:
     """The manifest row that runs an item as it was run, its paths relative to the goldens' folder."""
     row = planned.item.row
@@ -184,16 +200,20 @@ def golden_settings(settings: Mapping[str, Any], goldens: Path) -> dict[str, Any
 
 
 def _relative(path: Path, folder: Path) -> str:
-    # From the folder's real place: `..` leads up from there, whatever links the user came by.
-    return Path(os.path.relpath(os.path.abspath(path), os.path.realpath(folder))).as_posix()
+    # Between real places: `..` leads up from there, whatever links the user came by.
+    place = Path(os.path.realpath(path.parent), path.name)
+    return Path(os.path.relpath(place, os.path.realpath(folder))).as_posix()
 
 
 def batch_again(goldens: Path, manifest: Path, settings: Mapping[str, Any], rerun: Rerun, output: Path) -> BatchRequest:
     """The batch that runs goldens' calls into `output`; raises UsageError for settings that make no sense."""
-    path = goldens / SETTINGS
+    path, text = goldens / SETTINGS, prompt_text(None, None, None, [])  # of rows that were added by hand
     try:
         recorded = _Settings.model_validate(settings)
-        sampling, outputs = Sampling(**settings["sampling"]), _outputs(recorded.output)
+        sampling, outputs = (
+            _SAMPLING.validate_python(asdict(Sampling(**settings["sampling"]))),
+            _outputs(recorded.output),
+        )
     except ValidationError as error:
         raise UsageError(f"{path}: can't be used: {first_faults(field_faults(error))}", MEND) from error
     except TypeError as error:
@@ -203,7 +223,7 @@ def batch_again(goldens: Path, manifest: Path, settings: Mapping[str, Any], reru
     if (rerun.device or recorded.engine.device) == "cpu" and recorded.engine.threads is not None:
         torch.set_num_threads(recorded.engine.threads)  # by which a CPU's kernels round
     return BatchRequest(
-        source=SourceOptions(str(manifest), output, None, Product(), None, None, "", "mix", 0, mix=False),
+        source=SourceOptions(str(manifest), output, None, Product(), None, None, text, "mix", DEFAULT_SEED, mix=False),
         outputs=OutputOptions(outputs.subtype, outputs.rate, tokens=True),
         sampling=sampling,
         align=recorded.align,

@@ -113,8 +113,10 @@ def read_goldens(folder: Path) -> Goldens:
             expect = {} if row.expect is None else row.expect.model_dump(exclude_unset=True)
             items[name] = _read_golden(path, name, expect)
     root = folder / ITEMS
-    found = (path.relative_to(root).with_suffix("").as_posix() for path in sorted(root.rglob("*.json")))
-    unused = [name for name in found if name not in listed]
+    found = (path.relative_to(root).with_suffix("") for path in sorted(root.rglob("*.json")))
+    # Hidden files are half written, by a killed process, or the system's own.
+    names = [path.as_posix() for path in found if not any(part.startswith(".") for part in path.parts)]
+    unused = [name for name in names if name not in listed]
     items |= {name: _read_golden(golden_path(folder, name), name, {}) for name in unused}
     return Goldens(folder, settings, list(listed), items, unused)
 

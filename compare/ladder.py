@@ -113,7 +113,12 @@ def _verdicts(
 
 def _faults(verdicts: Sequence[Verdict], level: Level) -> list[str]:
     """What is wrong at a level: the strictest of its rungs that differ, or none."""
-    return [one.detail for one in verdicts if one.rung in _FAILING[level] and one.outcome is Outcome.different][:1]
+    return [one.detail for one in verdicts if one.rung in _FAILING[level] and _is_fault(one)][:1]
+
+
+def _is_fault(verdict: Verdict) -> bool:
+    """Whether a rung isn't the same: samples of other formats, which can't be judged, aren't."""
+    return verdict.outcome is Outcome.different or (verdict.rung is Rung.samples and verdict.outcome is Outcome.unknown)
 
 
 def _forgiven(verdicts: Sequence[Verdict], level: Level) -> str:

@@ -40,9 +40,10 @@ def _read_folder(folder: Path) -> dict[str, Recorded]:
         if row.get("status") == "failed"
     }
     for file in _json_files(folder):
-        document = read_document(file)
+        name = file.relative_to(folder).with_suffix("").as_posix()
+        # Of an item that has failed, what lies there is an earlier run's answer.
+        document = None if name in run else read_document(file)
         if document is not None:
-            name = file.relative_to(folder).with_suffix("").as_posix()
             run[name] = _recorded(name, document, file.parent, expects.get(name, {}))
     return {name: run[name] for name in sorted(run)}
 

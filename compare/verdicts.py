@@ -1,10 +1,13 @@
 """What a comparison finds: for every item a ladder of verdicts, the first token that differs, and what was expected."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+
+from personaplex.core.errors import UsageError
 
 
 class Rung(StrEnum):
@@ -59,6 +62,11 @@ class Tolerances:
     frames: int = 1
     loudness_db: float = 1.0
     activity: float = 0.05
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if not 0 <= value < math.inf:
+                raise UsageError(f"the tolerance {name} is {value}", "give a number of 0 or more")
 
 
 @dataclass(frozen=True)

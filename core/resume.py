@@ -29,7 +29,7 @@ def finished(
     if not all(path.is_file() for path in paths.all(options)):
         return None
     document = read_document(paths.json)
-    if document is None or not _agrees(document, expected) or not _same_input(document, source):
+    if document is None or not agrees(document, expected) or not _same_input(document, source):
         return None
     return document
 
@@ -42,7 +42,8 @@ def _same_input(document: Mapping[str, Any], path: Path) -> bool:
         return False
 
 
-def _agrees(found: Any, expected: Any) -> bool:
+def agrees(found: Any, expected: Any) -> bool:
+    """Whether a document holds all that is expected of it, nested alike; other fields may hold anything."""
     if isinstance(expected, Mapping):
-        return isinstance(found, dict) and all(_agrees(found.get(key), value) for key, value in expected.items())
+        return isinstance(found, dict) and all(agrees(found.get(key), value) for key, value in expected.items())
     return bool(found == expected)

@@ -249,5 +249,21 @@ def test_a_folder_and_a_file(runs: Desk) -> None:
 def test_a_report_that_cannot_be_written(runs: Desk) -> None:
     (runs.folder / "file").write_text("")
     result = runs.run("compare", "out", "out", "--junit", "file/report.xml")
-    assert (result.code, result.out) == (1, "")
+    assert result.code == 1
     assert "cannot write" in result.errors[0]
+    assert "3 items are the same" in result.out, "the verdict is not lost"
+
+
+def test_samples_of_another_format_are_not_the_same(runs: Desk) -> None:
+    assert runs.batch("calls", *OPTIONS, "--output-subtype", "PCM_24", out="other").code == 0
+    items = compared(runs, 4)["items"]
+    assert {item["verdicts"]["samples"]["outcome"] for item in items} == {"unknown"}
+    assert all("different output formats" in item["summary"] for item in items)
+    assert compared(runs, 0, "--level", "tokens")["same"]
+
+
+@pytest.mark.parametrize("option", ["--max-wer", "--loudness-tolerance", "--activity-tolerance"])
+def test_tolerances_are_finite(runs: Desk, option: str) -> None:
+    for value in ("inf", "nan"):
+        result = runs.run("compare", "out", "out", option, value)
+        assert (result.code, result.out) == (2, "")

@@ -186,7 +186,7 @@ def test_unused_goldens_and_rows_without_one(corpus: Desk) -> None:
     assert "one/a  missing\n  unused: no row of the manifest names this golden\n" in result.out
     assert check(corpus, "--allow-unused").code == 0
     write_rows(corpus, [first | {"id": "new"}, *others])
-    assert "new  extra\n  no golden: kept/goldens/items/new.json is missing\n" in check(corpus, "--allow-unused").out
+    assert "new   extra\n  no golden: kept/goldens/items/new.json is missing\n" in check(corpus, "--allow-unused").out
 
 
 def test_an_update_shows_and_then_writes(corpus: Desk) -> None:
@@ -247,10 +247,40 @@ def test_an_item_that_fails_keeps_its_golden(corpus: Desk) -> None:
     result = check(corpus)
     assert result.code == 4
     assert "one/a  broken" in result.out
+    for options in ((), ("--yes",), ("--yes", "--dtype", "bfloat16")):
+        result = update(corpus, *options)
+        assert result.code == 1
+        assert "one/a" in result.err
+        assert result.out.endswith("1 call can't be run: no golden was written\n")
+        assert snapshot(corpus) == before
+
+
+def test_an_answer_left_by_an_earlier_check_does_not_hide_a_failure(corpus: Desk) -> None:
+    assert check(corpus, "-o", "new").code == 0
+    (corpus.folder / "calls" / "a.wav").unlink()
+    result = check(corpus, "-o", "new")
+    assert result.code == 4
+    assert "one/a  broken" in result.out
+
+
+def test_hidden_files_are_no_goldens(corpus: Desk) -> None:
+    for name in (".b.123.0a1b2c3d.part.json", "one/._a.json"):
+        (goldens(corpus) / "items" / name).write_text('{"schema": ')
+    assert check(corpus).code == 0
+
+
+def test_a_row_added_by_hand_has_the_defaults_of_every_manifest(corpus: Desk) -> None:
+    row = {"audio_filepath": "../../calls/a.wav", "id": "new", "voice_prompt": "../../voice.wav"}
+    write_rows(corpus, [*rows(corpus), row])
+    assert update(corpus, "--yes").code == 0
+    assert json.loads(item(corpus, "new").read_text())["prompt"]["text"].startswith("You are a wise and friendly")
+
+
+def test_an_update_with_unmet_expectations(corpus: Desk) -> None:
+    write_rows(corpus, [row | {"expect": {"min_words": 10_000}} for row in rows(corpus)])
     result = update(corpus, "--yes")
-    assert result.code == 1
-    assert "one/a" in result.err
-    assert snapshot(corpus) == before
+    assert result.code == 4
+    assert result.out.endswith("all goldens are up to date; what they expect stays unmet\n")
 
 
 def test_expectations_are_test_cases(corpus: Desk) -> None:
@@ -331,6 +361,8 @@ def test_goldens_edited_by_hand_are_named(corpus: Desk, change: Any, words: str)
     [
         {"sampling": {"temp_text": -1}},
         {"sampling": {"colour": 1}},
+        {"sampling": {"top_k_text": 2.5}},
+        {"engine": {"device": "cpu", "dtype": "float32", "threads": 99_999_999, "slots": None}},
         {"align": "left"},
         {"engine": {"device": "cpu", "dtype": "int3", "threads": None, "slots": None}},
         {"engine": {"device": "cpu", "dtype": "float32", "threads": "many", "slots": None}},
@@ -362,7 +394,16 @@ def test_recording_needs_a_batch(corpus: Desk) -> None:
 def test_an_answer_of_another_run_is_not_recorded(corpus: Desk) -> None:
     """Such as one that was broken off, over the outputs of one with another role."""
     path = corpus.folder / "out" / "b.json"
-    for change in ({"prompt": {"text": "You sell boats."}}, {"input": {"channel": "left"}}, {"sampling": {"seed": 1}}):
+    for change in (
+        {"prompt": {"text": "You sell boats."}},
+        {"prompt": {"voice": "other"}},
+        {"input": {"channel": "left"}},
+        {"sampling": {"seed": 1}},
+        {"sampling": {"temp_text": 0.1}},
+        {"output": {"align": "model"}},
+        {"engine": {"dtype": "bfloat16"}},
+        {"model": {"weights_sha256": "0"}},
+    ):
         document = json.loads(path.read_text())
         changed = document | {block: document[block] | fields for block, fields in change.items()}
         path.write_text(json.dumps(changed))
@@ -379,6 +420,17 @@ def test_recording_voices_of_another_folder(corpus: Desk) -> None:
     assert corpus.run("regress", "check", "both", "-q").code == 0
 
 
+def test_recordings_beside_a_linked_folder(corpus: Desk) -> None:
+    """A manifest's `..` leads up from where its folder really is."""
+    (corpus.folder / "far" / "away").mkdir(parents=True)
+    shutil.copytree(corpus.folder / "calls", corpus.folder / "far" / "calls")
+    (corpus.folder / "here").symlink_to(corpus.folder / "far" / "away")
+    corpus.manifest([{"audio_filepath": "../calls/a.wav", "id": "a"}], "here/rows.jsonl")
+    assert corpus.batch("here/rows.jsonl", "--save-tokens", out="linked").code == 0
+    assert corpus.run("regress", "record", "linked", "-o", "g", "-q").code == 0
+    assert corpus.run("regress", "check", "g", "-q").code == 0
+
+
 def test_goldens_below_a_link(corpus: Desk) -> None:
     (corpus.folder / "far" / "away").mkdir(parents=True)
     (corpus.folder / "link").symlink_to(corpus.folder / "far" / "away")
@@ -387,6 +439,10 @@ def test_goldens_below_a_link(corpus: Desk) -> None:
 
 
 def test_recording_over_goldens(corpus: Desk) -> None:
+    (corpus.folder / "new" / "items").mkdir(parents=True)
+    (corpus.folder / "new" / "items" / "left.json").write_text("{}")
+    result = corpus.run("regress", "record", "out", "-o", "new")
+    assert (result.code, "new/items: is not empty" in result.errors[0]) == (2, True)
     before = snapshot(corpus)
     result = corpus.run("regress", "record", "out", "-o", "kept/goldens")
     assert result.code == 2

@@ -46,10 +46,10 @@ def test_an_outputs_path_leads_nowhere_else(path: str, tmp_path: Path, document:
     assert read_run(tmp_path / "run")["a"].audio is None
 
 
-def test_a_transcript_counts_more_than_a_failed_row(tmp_path: Path, document: Any, write_run: Any) -> None:
-    run = read_run(write_run(tmp_path, {"a": document()}, failed={"a": "once"}))
-    assert run["a"].document is not None
-    assert run["a"].failure is None
+def test_a_failed_row_counts_more_than_what_an_earlier_run_left(tmp_path: Path, document: Any, write_run: Any) -> None:
+    run = read_run(write_run(tmp_path, {"a": document(), "b": document()}, failed={"a": "now"}))
+    assert (run["a"].document, run["a"].failure) == (None, "now")
+    assert run["b"].document is not None
 
 
 def test_expectations_come_from_the_rows(tmp_path: Path, document: Any, write_run: Any) -> None:
