@@ -52,27 +52,41 @@ class LongAudio(StrEnum):
 
 
 def _read_config(ctx: typer.Context, path: Path | None) -> Path | None:
-    """Make the file's settings the command's defaults: top-level keys, then those of the table [command]."""
+    """Make the file's settings the command's defaults: top-level keys, then those of its table, [regress.check] say."""
     if path is None:
         return None
-    settings = _read_toml(path)
-    tables = {key: value for key, value in settings.items() if isinstance(value, dict)}
-    strangers = [f"[{key}]" for key in tables if key not in getattr(ctx.find_root().command, "commands", {})]
-    if strangers:
-        raise UsageError(f"--config {path}: no command is called {', '.join(strangers)}", "see `personaplex -h`")
-    name = ctx.info_name or ""
-    shared = {key: value for key, value in settings.items() if key not in tables}
-    chosen = {key.replace("_", "-"): value for key, value in {**shared, **tables.get(name, {})}.items()}
+    chosen = _settings_of(ctx, path)
     known = {option_name(parameter): parameter for parameter in ctx.command.params if is_settable(parameter)}
     unknown = [key for key in chosen if key not in known]
     if unknown:
-        raise UsageError(f"--config {path}: no option is called {', '.join(unknown)}", f"see `personaplex {name} -h`")
+        raise UsageError(f"--config {path}: no option is called {', '.join(unknown)}", f"see `{ctx.command_path} -h`")
     for key, value in chosen.items():
         if isinstance(value, dict) or isinstance(value, list) != known[key].multiple:
             mend = "give a list of values" if known[key].multiple else "give one value"
             raise UsageError(f"--config {path}: {key} is {value!r}", mend)
     ctx.default_map = {**(ctx.default_map or {}), **{known[key].name: value for key, value in chosen.items()}}
     return path
+
+
+def _settings_of(ctx: typer.Context, path: Path) -> dict[str, Any]:
+    """The keys above all tables, then those of each table on the way to the command; raises UsageError."""
+    table = _read_toml(path)
+    command: Any = ctx.find_root().command
+    chosen: dict[str, Any] = {}
+    for name in [*_names(ctx), ""]:
+        commands = getattr(command, "commands", {})
+        tables = {key: value for key, value in table.items() if commands and isinstance(value, dict)}
+        strangers = [f"[{key}]" for key in tables if key not in commands]
+        if strangers:
+            raise UsageError(f"--config {path}: no command is called {', '.join(strangers)}", "see `personaplex -h`")
+        chosen |= {key.replace("_", "-"): value for key, value in table.items() if key not in tables}
+        table, command = tables.get(name, {}), commands.get(name)
+    return chosen
+
+
+def _names(ctx: Any) -> list[str]:
+    """What the command is called below `personaplex`: ["regress", "check"], say."""
+    return [] if ctx.parent is None else [*_names(ctx.parent), ctx.info_name]
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -59,6 +59,21 @@ def test_every_kind_of_option_in_a_file(desk: Desk) -> None:
     assert document["prompt"]["text"].startswith("You work for a which is a doctor's clinic and your name is b.")
 
 
+def test_tables_of_nested_commands(desk: Desk) -> None:
+    for text, told in (
+        ('[regress.check]\nlevel = "words"\n[regress.record]\naudio = true', "nowhere: holds no goldens.json"),
+        ('[regress.check]\nlevel = "loud"', "Invalid value for '--level'"),
+        ("[regress]\nlevle = 1", "no option is called levle |   see `personaplex regress check -h`"),
+        ("[regress.check]\nlevle = 1", "no option is called levle"),
+        ("[regress.chekc]\nlevel = 1", "no command is called [chekc]"),
+        ("[check]\nlevel = 1", "no command is called [check]"),
+    ):
+        (desk.folder / "a.toml").write_text(text)
+        result = desk.run("regress", "check", "nowhere", "--config", "a.toml")
+        assert result.code == 2
+        assert told in " | ".join(result.errors)
+
+
 def test_every_kind_of_option_in_the_environment(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     (desk.folder / "a.toml").write_text("temp-audio = 0.5")
     values = {"CONFIG": "a.toml", "GREEDY": "1", "JSON": "true", "TOPK_TEXT": "7", "OUTPUT_WAV": "out.wav"}
