@@ -1,5 +1,6 @@
 """`personaplex compare`: two runs side by side, and the first frame that differs."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +9,7 @@ import typer
 from personaplex.cli import options as o
 from personaplex.cli.console import LogLevel, configure
 from personaplex.compare.verdicts import Level
+from personaplex.core.errors import UsageError
 
 if TYPE_CHECKING:
     from personaplex.compare.verdicts import Recorded
@@ -88,10 +90,7 @@ def compare(
 
 def read_both(expected: Path, got: Path) -> "tuple[dict[str, Recorded], dict[str, Recorded]]":
     """Two folders' items, or two transcripts as one item; raises UsageError where nothing can be compared."""
-    from dataclasses import replace
-
     from personaplex.compare.recorded import read_run
-    from personaplex.core.errors import UsageError
 
     if expected.is_dir() != got.is_dir() and expected.exists() and got.exists():
         raise UsageError(f"{expected} and {got}: one is a folder, the other is not", "name two of a kind")

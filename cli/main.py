@@ -13,7 +13,6 @@ from personaplex.cli import batch, bench, compare, doctor, models, offline, prom
 from personaplex.cli.console import is_debug, show_error
 from personaplex.cli.options import is_settable, option_name
 from personaplex.core.device_errors import told_device_error
-from personaplex.core.errors import PersonaplexError
 from personaplex.voices.catalogue import VARIABLE
 
 ENVIRONMENT_PREFIX = "PERSONAPLEX"
@@ -94,7 +93,7 @@ def run() -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = 128 + signal.SIGINT
     except Exception as error:
-        told = error if isinstance(error, PersonaplexError) else told_device_error(error)
+        told = told_device_error(error)
         if told is None:
             raise  # a bug
         if is_debug():

@@ -10,7 +10,6 @@ from typing import Any
 from personaplex.cli.batch_run import INTERRUPTED, execute
 from personaplex.cli.compare_report import DIFFERENT, Reports, report
 from personaplex.cli.console import log, notice, result
-from personaplex.cli.planning import PlannedItem
 from personaplex.cli.rerun import (
     Rerun,
     batch_again,
@@ -21,7 +20,6 @@ from personaplex.cli.rerun import (
     read_settings,
 )
 from personaplex.compare import goldens as g
-from personaplex.compare.difference import tokens_of
 from personaplex.compare.document import answer
 from personaplex.compare.ladder import compare_runs
 from personaplex.compare.recorded import read_run
@@ -58,20 +56,17 @@ def record_goldens(run: Path, folder: Path, audio: bool) -> None:
     for name, item in answered.items():
         if not agrees(answer(item), expected_answer(planned[name], settings)):
             raise UsageError(f"{run}: {name} was made by another run than that of {RUN}", "run the batch again")
-    for item in answered.values():
-        g.write_golden(folder, item, audio)
+    documents = [g.write_golden(folder, item, audio) for item in answered.values()]
     g.write_manifest(folder, [golden_row(planned[name], folder) for name in answered])
     g.write_settings(folder, golden_settings(settings, folder))
-    _tell_recorded(planned, answered, run)
+    _tell_recorded(run, len(planned), documents)
     result(f"recorded {plural(len(answered), 'golden')} in {folder}")
 
 
-def _tell_recorded(planned: Mapping[str, PlannedItem], answered: Mapping[str, Recorded], run: Path) -> None:
-    if len(answered) < len(planned):
-        log.warning(
-            "%d of %d items have no answer in %s and no golden", len(planned) - len(answered), len(planned), run
-        )
-    textual = sum(tokens_of(item).shape[1] == 1 for item in answered.values())
+def _tell_recorded(run: Path, planned: int, documents: list[dict[str, Any]]) -> None:
+    if len(documents) < planned:
+        log.warning("%d of %d items have no answer in %s and no golden", planned - len(documents), planned, run)
+    textual = sum("tokens" not in document for document in documents)
     if textual:
         log.warning(
             "%d goldens hold no audio tokens: a difference in these will be found, but not its frame; "
@@ -82,19 +77,18 @@ def _tell_recorded(planned: Mapping[str, PlannedItem], answered: Mapping[str, Re
 
 @dataclass(frozen=True)
 class _Held:
-    """Goldens held against a new run; `code` is the new run's exit code."""
+    """Goldens held against a new run, whose `run.json` is `run`."""
 
     goldens: g.Goldens
     got: Mapping[str, Recorded]
     run: Mapping[str, Any]
     comparison: Comparison
-    code: int
 
 
 def check_goldens(folder: Path, rerun: Rerun, check: Check) -> int:
     """Run goldens again, tell what differs and return the exit code."""
     with _rerun(folder, rerun, check) as outcome:
-        if outcome.code == INTERRUPTED:
+        if outcome is None:
             return INTERRUPTED
         code = report(outcome.comparison, check.reports)
         statuses = {item.status for item in outcome.comparison.items}
@@ -108,7 +102,7 @@ def check_goldens(folder: Path, rerun: Rerun, check: Check) -> int:
 def update_goldens(folder: Path, rerun: Rerun, check: Check, yes: bool) -> int:
     """Run goldens again, tell what differs and, with `yes`, write it over them; returns the exit code."""
     with _rerun(folder, rerun, check) as outcome:
-        if outcome.code == INTERRUPTED:
+        if outcome is None:
             return INTERRUPTED
         report(outcome.comparison, check.reports)
         tell = notice if check.reports.as_json else result  # stdout is JSON then
@@ -164,7 +158,8 @@ def _in_terms_of_goldens(comparison: Comparison, folder: Path) -> Comparison:
 
 
 @contextmanager
-def _rerun(folder: Path, rerun: Rerun, check: Check) -> Iterator[_Held]:
+def _rerun(folder: Path, rerun: Rerun, check: Check) -> Iterator[_Held | None]:
+    """Run goldens again and hold them against that; None if it was interrupted. The outputs are there meanwhile."""
     goldens = g.read_goldens(folder)
     with tempfile.TemporaryDirectory(prefix="personaplex-") as scratch:
         output = rerun.output or Path(scratch)
@@ -172,11 +167,14 @@ def _rerun(folder: Path, rerun: Rerun, check: Check) -> Iterator[_Held]:
             raise UsageError(f"-o {output}: would write among the goldens", "choose another folder")
         request = batch_again(folder, goldens.manifest, goldens.settings, rerun, output)
         code, _ = execute(request)
-        found = {} if code == INTERRUPTED else read_run(output)
+        if code == INTERRUPTED:
+            yield None
+            return
+        found = read_run(output)
         got = {name: found[name] for name in goldens.calls if name in found}  # the folder may hold other runs' too
         items = {
             name: item for name, item in goldens.items.items() if not (check.allow_unused and name in goldens.unused)
         }
         names = (str(folder), str(rerun.output or "the new run"))
         comparison = _in_terms_of_goldens(compare_runs(items, got, names, check.level, check.tolerances), folder)
-        yield _Held(goldens, got, {} if code == INTERRUPTED else read_settings(output), comparison, code)
+        yield _Held(goldens, got, read_settings(output), comparison)

@@ -172,7 +172,6 @@ def expected_answer(planned: PlannedItem, settings: Mapping[str, Any]) -> dict[s
 def golden_row(planned: PlannedItem, goldens: Path) -> dict[str, Any]:
     """The manifest row that runs an item as it was run, its paths relative to the goldens' folder."""
     row = planned.item.row
-    expect = None if row.expect is None else row.expect.model_dump(exclude_unset=True)
     fields = {
         "audio_filepath": _relative(planned.item.path, goldens),
         "voice_prompt": _relative(Path(planned.voice), goldens) if Path(planned.voice).is_file() else planned.voice,
@@ -181,7 +180,7 @@ def golden_row(planned: PlannedItem, goldens: Path) -> dict[str, Any]:
         "channel": planned.channel,
         "offset": row.offset or None,
         "duration": row.duration,
-        "expect": expect,
+        "expect": row.asked,
     }
     return {"id": planned.item.id} | {name: value for name, value in fields.items() if value is not None}
 
@@ -210,10 +209,8 @@ def batch_again(goldens: Path, manifest: Path, settings: Mapping[str, Any], reru
     path, text = goldens / SETTINGS, prompt_text(None, None, None, [])  # of rows that were added by hand
     try:
         recorded = _Settings.model_validate(settings)
-        sampling, outputs = (
-            _SAMPLING.validate_python(asdict(Sampling(**settings["sampling"]))),
-            _outputs(recorded.output),
-        )
+        sampling = _SAMPLING.validate_python(asdict(Sampling(**settings["sampling"])))
+        outputs = _outputs(recorded.output)
     except ValidationError as error:
         raise UsageError(f"{path}: can't be used: {first_faults(field_faults(error))}", MEND) from error
     except TypeError as error:

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
 from personaplex.compare.difference import tokens_of
-from personaplex.compare.document import checked
+from personaplex.compare.document import answer, checked
 from personaplex.compare.verdicts import Recorded
 from personaplex.core.config import CODEBOOKS
 from personaplex.core.errors import UsageError
@@ -58,24 +58,25 @@ def golden(item: Recorded) -> dict[str, Any]:
     Raises UsageError if its file of tokens is broken.
     """
     tokens = tokens_of(item)
-    document = without_volatile(item.document or {}) | {"schema": ITEM_SCHEMA, "id": item.id}
+    document = without_volatile(answer(item)) | {"schema": ITEM_SCHEMA, "id": item.id}
     document["input"] = {key: value for key, value in document["input"].items() if key != "path"}
     if tokens.shape[1] > 1:
         document["tokens"] = tokens.tolist()
-        document.pop("text_tokens", None)
+        del document["text_tokens"]
     return document
 
 
-def write_golden(folder: Path, item: Recorded, audio: bool) -> None:
-    """Write an item's golden, and with `audio` its WAV beside it; raises InputError."""
-    path = golden_path(folder, item.id)
-    write_text(path, dumps(golden(item)))
+def write_golden(folder: Path, item: Recorded, audio: bool) -> dict[str, Any]:
+    """Write an item's golden, which is returned, and with `audio` its WAV beside it; raises InputError."""
+    path, document = golden_path(folder, item.id), golden(item)
+    write_text(path, dumps(document))
     sound = path.with_suffix(".wav")
     if audio and item.audio is not None:
         with replacing(sound) as part:
             shutil.copyfile(item.audio, part)
     else:
         sound.unlink(missing_ok=True)
+    return document
 
 
 def remove_golden(folder: Path, name: str) -> None:
@@ -110,8 +111,7 @@ def read_goldens(folder: Path) -> Goldens:
     for name, row in listed.items():
         path = golden_path(folder, name)
         if path.is_file():
-            expect = {} if row.expect is None else row.expect.model_dump(exclude_unset=True)
-            items[name] = _read_golden(path, name, expect)
+            items[name] = _read_golden(path, name, row.asked or {})
     root = folder / ITEMS
     found = (path.relative_to(root).with_suffix("") for path in sorted(root.rglob("*.json")))
     # Hidden files are half written, by a killed process, or the system's own.

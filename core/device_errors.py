@@ -18,7 +18,9 @@ _FEWER = "use fewer --slots, shorter calls or --dtype bfloat16"
 
 
 def told_device_error(error: BaseException) -> PersonaplexError | None:
-    """The error to show in place of `error`, or None if it is none of a device."""
+    """The error to show for `error`: itself, if it is told as it is, or one for what a device raised; else None."""
+    if isinstance(error, PersonaplexError):
+        return error
     text = str(error)
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "DefaultCPUAllocator" in text):
         return _host_is_full(text)

@@ -49,6 +49,11 @@ class Row(BaseModel):
         return value
 
     @property
+    def asked(self) -> dict[str, Any] | None:
+        """What `expect` says, as the user wrote it; None without one."""
+        return None if self.expect is None else self.expect.model_dump(exclude_unset=True)
+
+    @property
     def passed_through(self) -> dict[str, Any]:
         """The keys that are the user's own."""
         return dict(self.model_extra or {})

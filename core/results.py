@@ -62,8 +62,7 @@ def failed_row(item: "Item", error: PersonaplexError) -> ResultRow:
 
 def _passed_through(item: "Item") -> ResultRow:
     """The manifest's other keys; one that results use themselves, such as NeMo's `text`, as `manifest_text`."""
-    expect = item.row.expect
-    own = {} if expect is None else {"expect": expect.model_dump(exclude_unset=True)}
+    own = {} if item.row.asked is None else {"expect": item.row.asked}
     return {f"manifest_{key}" if key in _OWN else key: value for key, value in item.row.passed_through.items()} | own
 
 

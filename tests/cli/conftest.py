@@ -8,9 +8,10 @@ import functools
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,14 @@ class Desk:
         document: dict[str, Any] = json.loads((self.folder / name).read_text(encoding="utf-8"))
         return document
 
+    def made_once(self, template: Path, make: Callable[[Desk], None]) -> Desk:
+        """This desk with what `make` leaves on one; it is made on the first desk alone, and copied from `template`."""
+        if not template.exists():
+            make(self)
+            shutil.copytree(self.folder, template)
+        shutil.copytree(template, self.folder, dirs_exist_ok=True)
+        return self
+
     def names(self) -> set[str]:
         """All that lies in the folder, hidden files too."""
         return {path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*")}
@@ -172,6 +181,12 @@ def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     log = logging.getLogger("personaplex")
     log.handlers, log.propagate = [], True
     log.setLevel(logging.NOTSET)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a module's tests keep what `Desk.made_once` made."""
+    return tmp_path_factory.mktemp("template") / "copy"
 
 
 @pytest.fixture(scope="session")

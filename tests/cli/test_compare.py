@@ -24,20 +24,10 @@ OPTIONS = ("--save-tokens", "--seed", "3")
 DELAYS = (0, 0, 1, 1, 1, 1, 1, 1, 1)
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the first test leaves its runs for the others."""
-    return tmp_path_factory.mktemp("runs") / "copy"
-
-
 @pytest.fixture
 def runs(desk: Desk, template: Path) -> Desk:
     """A desk with three calls and their answers in `out`; with the seed 4 in `four`."""
-    if not template.exists():
-        make_runs(desk)
-        shutil.copytree(desk.folder, template)
-    shutil.copytree(template, desk.folder, dirs_exist_ok=True)
-    return desk
+    return desk.made_once(template, make_runs)
 
 
 def make_runs(desk: Desk) -> None:

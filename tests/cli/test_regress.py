@@ -22,19 +22,10 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the first test leaves its corpus for the others."""
-    return tmp_path_factory.mktemp("corpus") / "copy"
-
-
 @pytest.fixture
 def corpus(desk: Desk, template: Path) -> Desk:
     """A desk with three calls of two recordings, answered in `out`, and their goldens in `kept/goldens`."""
-    if not template.exists():
-        make_corpus(desk)
-        shutil.copytree(desk.folder, template)
-    shutil.copytree(template, desk.folder, dirs_exist_ok=True)
+    desk.made_once(template, make_corpus)
     run = desk.folder / "out" / "run.json"
     settings = json.loads(run.read_text())
     settings["volatile"]["folder"] = str(desk.folder)
