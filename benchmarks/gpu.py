@@ -17,13 +17,13 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
-from personaplex.core import bench
 from personaplex.core.config import CODEBOOKS, PERSONAPLEX_7B
-from personaplex.core.engine import Engine
+from personaplex.core.engine.session import EmbeddedVoice, Persona, prefill
+from personaplex.core.engine.slots import Engine
 from personaplex.core.lm.model import LM
-from personaplex.core.model import load, locate
-from personaplex.core.sampling import Sampling
-from personaplex.core.session import EmbeddedVoice, Persona, prefill
+from personaplex.core.machine import bench
+from personaplex.core.sampling.draw import Sampling
+from personaplex.core.weights.model import load, locate
 
 TESTS = Path(__file__).parent.parent / "tests"
 sys.path.insert(0, str(TESTS))

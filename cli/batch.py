@@ -16,8 +16,8 @@ from personaplex.core.errors import UsageError
 if TYPE_CHECKING:
     from personaplex.cli.loading import ModelOptions
     from personaplex.cli.planning import SourceOptions
-    from personaplex.core.outputs import OutputOptions
-    from personaplex.core.sampling import Sampling
+    from personaplex.core.answers.outputs import OutputOptions
+    from personaplex.core.sampling.draw import Sampling
 
 EXAMPLE = "Example: personaplex batch calls/ -o answers/ --voice-prompt NATM1"
 
@@ -141,11 +141,11 @@ def batch(
     from personaplex.cli.checks import check_seed, draw_seed
     from personaplex.cli.loading import ModelOptions, prompt_text
     from personaplex.cli.planning import SourceOptions
-    from personaplex.core.exports import parse_formats
-    from personaplex.core.model import Overrides
-    from personaplex.core.outputs import OutputOptions
-    from personaplex.core.sampling import Sampling
-    from personaplex.core.sources import Product
+    from personaplex.core.answers.exports import parse_formats
+    from personaplex.core.answers.outputs import OutputOptions
+    from personaplex.core.corpus.sources import Product
+    from personaplex.core.sampling.draw import Sampling
+    from personaplex.core.weights.model import Overrides
 
     if fail_fast and max_failures is not None:
         raise UsageError("--fail-fast and --max-failures exclude each other", "give one of them")

@@ -25,17 +25,17 @@ from personaplex.cli.options import LongAudio
 from personaplex.cli.planning import PlannedItem, plan_items
 from personaplex.cli.progress import CallProgress
 from personaplex.cli.todo import choose_items
-from personaplex.core import audio
-from personaplex.core.batch import Batch, Plan, positions
-from personaplex.core.call import live_calls
+from personaplex.core.answers.leftovers import discard, sweep
+from personaplex.core.answers.outputs import Run, write
+from personaplex.core.audio import reading
+from personaplex.core.corpus.results import ResultRow, done_row, write_run
+from personaplex.core.engine.batch import Batch, Plan, positions
+from personaplex.core.engine.call import live_calls
+from personaplex.core.engine.job import Failure, Job, NamedVoice, Prompt, Response
 from personaplex.core.errors import PersonaplexError
 from personaplex.core.files import make_folder
-from personaplex.core.job import Failure, Job, NamedVoice, Prompt, Response
-from personaplex.core.leftovers import discard, sweep
-from personaplex.core.memory import cache_bytes, default_slots, free_bytes, model_size
-from personaplex.core.model import Model
-from personaplex.core.outputs import Run, write
-from personaplex.core.results import ResultRow, done_row, write_run
+from personaplex.core.machine.memory import cache_bytes, default_slots, free_bytes, model_size
+from personaplex.core.weights.model import Model
 from personaplex.voices.catalogue import find
 from personaplex.voices.loading import load_voice
 
@@ -104,7 +104,7 @@ def _dry_run(planned: Sequence[PlannedItem], request: BatchRequest) -> None:
 
 def _frames(item: PlannedItem) -> int:
     row = item.item.row
-    return audio.planned_frames(item.item.path, offset=row.offset, duration=row.duration)
+    return reading.planned_frames(item.item.path, offset=row.offset, duration=row.duration)
 
 
 def _run_items(items: Sequence[PlannedItem], request: BatchRequest, located: LocatedModel, ledger: Ledger) -> int:

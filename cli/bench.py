@@ -10,7 +10,7 @@ from personaplex.cli.console import LogLevel, configure, notice, result
 from personaplex.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from personaplex.core.bench import BenchRow
+    from personaplex.core.machine.bench import BenchRow
 
 EXAMPLE = "Example: personaplex bench --shape tiny --slots 1,8,16"
 
@@ -45,7 +45,7 @@ def bench(
     A tick makes one frame of 80 ms for every slot. The codec's time is measured apart and added.
     """
     configure(log_level, quiet)
-    from personaplex.core import bench as core
+    from personaplex.core.machine import bench as core
 
     counts = _counts(slots)
     lm, mimi = _model(shape, model, device, dtype)
@@ -82,10 +82,10 @@ def _model(shape: Shape, model: str | None, device: str, dtype: o.Dtype) -> Any:
     import torch
 
     from personaplex.cli.loading import ModelOptions, locate_model, pick_device
-    from personaplex.core.bench import SHAPE_700M, random_model
     from personaplex.core.config import PERSONAPLEX_7B
-    from personaplex.core.model import Overrides
+    from personaplex.core.machine.bench import SHAPE_700M, random_model
     from personaplex.core.nn.linear import pack
+    from personaplex.core.weights.model import Overrides
     from personaplex.samples import tiny
 
     if model is not None:

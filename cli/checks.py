@@ -4,11 +4,11 @@ import re
 import secrets
 
 from personaplex.cli import options as o
-from personaplex.core.call import live_calls
+from personaplex.core.corpus.manifest import CHANNEL
+from personaplex.core.engine.call import live_calls
+from personaplex.core.engine.job import Job
 from personaplex.core.errors import InputError, UsageError
-from personaplex.core.job import Job
-from personaplex.core.manifest import CHANNEL
-from personaplex.core.noise import MAX_SEED
+from personaplex.core.sampling.noise import MAX_SEED
 
 
 def draw_seed() -> int:

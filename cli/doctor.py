@@ -12,12 +12,12 @@ import typer
 
 from personaplex.cli import options as o
 from personaplex.cli.console import result
-from personaplex.core.device_errors import told_device_error
 from personaplex.core.errors import PersonaplexError
+from personaplex.core.machine.device_errors import told_device_error
 from personaplex.voices.catalogue import VARIABLE
 
 if TYPE_CHECKING:
-    from personaplex.core.health import Finding
+    from personaplex.core.machine.health import Finding
 
 EXAMPLE = "Example: personaplex doctor --json"
 
@@ -50,7 +50,7 @@ def _line(finding: "Finding") -> str:
 
 
 def _findings(online: bool) -> Iterator["Finding"]:
-    from personaplex.core import health
+    from personaplex.core.machine import health
 
     yield from health.versions()
     yield from health.processor()
@@ -63,7 +63,7 @@ def _findings(online: bool) -> Iterator["Finding"]:
 
 
 def _voices_folder() -> Iterator["Finding"]:
-    from personaplex.core.health import Finding
+    from personaplex.core.machine.health import Finding
 
     folder = os.environ.get(VARIABLE)
     if not folder:
@@ -78,7 +78,7 @@ def _voices_folder() -> Iterator["Finding"]:
 def _run() -> "Finding":
     """A second of a sample call through `tiny`, on the device that a call would take."""
     from personaplex.cli.loading import pick_device
-    from personaplex.core.health import Finding
+    from personaplex.core.machine.health import Finding
 
     start = time.perf_counter()
     device = pick_device("auto")
@@ -98,9 +98,9 @@ def _run() -> "Finding":
 def _answer(device: str) -> None:
     import torch
 
-    from personaplex.core.audio import planned_frames
-    from personaplex.core.batch import Batch, Plan
-    from personaplex.core.job import Failure, Job, Prompt
+    from personaplex.core.audio.reading import planned_frames
+    from personaplex.core.engine.batch import Batch, Plan
+    from personaplex.core.engine.job import Failure, Job, Prompt
     from personaplex.samples import tiny
     from personaplex.samples.catalog import call_paths
     from personaplex.voices.loading import load_voice

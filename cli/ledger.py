@@ -6,9 +6,9 @@ from pathlib import Path
 from personaplex.cli.batch_report import Counts
 from personaplex.cli.console import log
 from personaplex.cli.planning import PlannedItem
+from personaplex.core.corpus.results import ResultRow, failed_row, merge_results
+from personaplex.core.corpus.sources import Item
 from personaplex.core.errors import PersonaplexError
-from personaplex.core.results import ResultRow, failed_row, merge_results
-from personaplex.core.sources import Item
 
 FLUSH_SECONDS = 20.0
 

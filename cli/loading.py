@@ -11,12 +11,12 @@ import torch
 
 from personaplex.cli.console import log
 from personaplex.cli.options import Dtype, check_utf8, key_and_value, read_text
-from personaplex.core import model as models
 from personaplex.core.errors import ModelError, UsageError, VoiceError
-from personaplex.core.model import Model, ModelFiles, Overrides
+from personaplex.core.lm.tokenizer import Tokenizer
 from personaplex.core.nn.linear import pack
-from personaplex.core.offload import offload
-from personaplex.core.tokenizer import Tokenizer
+from personaplex.core.weights import model as models
+from personaplex.core.weights.model import Model, ModelFiles, Overrides
+from personaplex.core.weights.offload import offload
 from personaplex.prompts import library
 from personaplex.samples import tiny
 
@@ -52,7 +52,7 @@ class LocatedModel:
 
     def voices_folder(self) -> Path:
         """The folder of the voices that come with the model, fetched or unpacked if need be; raises VoiceError."""
-        from personaplex.core import hub
+        from personaplex.core.weights import hub
 
         name = self.options.name
         if self.files is None or (self.files.voices is None and os.path.isdir(name)):

@@ -12,7 +12,7 @@ import typer
 from personaplex.cli import batch, bench, compare, doctor, models, offline, prompts, regress, voices
 from personaplex.cli.console import is_debug, show_error
 from personaplex.cli.options import is_settable, option_name
-from personaplex.core.device_errors import told_device_error
+from personaplex.core.machine.device_errors import told_device_error
 from personaplex.voices.catalogue import VARIABLE
 
 ENVIRONMENT_PREFIX = "PERSONAPLEX"

@@ -13,8 +13,8 @@ from personaplex.cli.console import LogLevel, configure, result
 from personaplex.core.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
-    from personaplex.core.memory import ModelSize
-    from personaplex.core.verify import CheckedFile
+    from personaplex.core.machine.memory import ModelSize
+    from personaplex.core.weights.verify import CheckedFile
 
 app = typer.Typer(
     help="Known models: where they lie, what they are made of, downloads and checks.",
@@ -47,8 +47,8 @@ def info(
     """Show a model's tensors, parameters and the memory that it needs. Nothing is loaded or downloaded."""
     from personaplex.cli.known import known_model
     from personaplex.core.config import FRAME_RATE
-    from personaplex.core.layout import lm_layout, mimi_layout
-    from personaplex.core.memory import model_size
+    from personaplex.core.machine.memory import model_size
+    from personaplex.core.weights.layout import lm_layout, mimi_layout
 
     known = known_model(name)
     model, config = known.name, known.config
@@ -106,7 +106,7 @@ def fetch(
     configure(log_level, quiet)
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
-    from personaplex.core.model import HUB_MODEL
+    from personaplex.core.weights.model import HUB_MODEL
     from personaplex.samples import tiny
 
     if quiet:
@@ -126,9 +126,9 @@ def fetch(
 
 def _fetched(model: str, revision: str | None) -> tuple[str, dict[str, list[Path]]]:
     """The commit, and where each part's files lie; raises ModelError."""
-    from personaplex.core import hub
-    from personaplex.core.checkpoint import shard_paths
-    from personaplex.core.model import HUB_MODEL, VOICES, locate
+    from personaplex.core.weights import hub
+    from personaplex.core.weights.checkpoint import shard_paths
+    from personaplex.core.weights.model import HUB_MODEL, VOICES, locate
 
     located = locate(model, revision)
     lm = located.lm
@@ -160,9 +160,9 @@ def list_models(as_json: o.AsJson = False) -> None:
 def _rows() -> list[dict[str, Any]]:
     """Of each known model its parameters, codec included, stored type, state and folder."""
     from personaplex.cli.known import KYUTAI, known_model
-    from personaplex.core.cached import cached_model
-    from personaplex.core.memory import model_size
-    from personaplex.core.model import HUB_MODEL
+    from personaplex.core.machine.memory import model_size
+    from personaplex.core.weights.cached import cached_model
+    from personaplex.core.weights.model import HUB_MODEL
     from personaplex.samples import tiny
     from personaplex.samples.catalog import model_folder
 
@@ -194,8 +194,8 @@ def verify(name: Name = None, revision: o.Revision = None, as_json: o.AsJson = F
     """
     import torch
 
-    from personaplex.core.model import HUB_MODEL
-    from personaplex.core.verify import verify as checks
+    from personaplex.core.weights.model import HUB_MODEL
+    from personaplex.core.weights.verify import verify as checks
     from personaplex.samples import tiny
 
     model = name or HUB_MODEL

@@ -85,10 +85,10 @@ def offline(
     from personaplex.cli.checks import check_channel, check_seed, draw_seed
     from personaplex.cli.loading import ModelOptions, prompt_text
     from personaplex.cli.offline_run import Request, run_one
-    from personaplex.core.exports import parse_formats
-    from personaplex.core.model import Overrides
-    from personaplex.core.outputs import OutputOptions, OutputPaths
-    from personaplex.core.sampling import Sampling
+    from personaplex.core.answers.exports import parse_formats
+    from personaplex.core.answers.outputs import OutputOptions, OutputPaths
+    from personaplex.core.sampling.draw import Sampling
+    from personaplex.core.weights.model import Overrides
 
     log.info("imported in %.2f s", time.perf_counter() - begun)
     wav = output_wav or Path(f"{input_wav.stem}.agent.wav")
@@ -119,7 +119,7 @@ def offline(
         log.error("interrupted")
         raise
     if as_json:
-        from personaplex.core.transcript import dumps
+        from personaplex.core.answers.transcript import dumps
 
         result(dumps(document).rstrip("\n"))
     else:

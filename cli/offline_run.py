@@ -11,14 +11,14 @@ from personaplex.cli.checks import refuse_long
 from personaplex.cli.console import log
 from personaplex.cli.loading import ModelOptions, locate_model
 from personaplex.cli.progress import CallProgress
-from personaplex.core import audio
-from personaplex.core.batch import Batch, Plan
-from personaplex.core.call import Align
+from personaplex.core.answers.outputs import OutputOptions, OutputPaths, Run, write
+from personaplex.core.audio import reading
+from personaplex.core.engine.batch import Batch, Plan
+from personaplex.core.engine.call import Align
+from personaplex.core.engine.job import Failure, Job, Prompt, Response
+from personaplex.core.engine.live import run_live
 from personaplex.core.errors import UsageError
-from personaplex.core.job import Failure, Job, Prompt, Response
-from personaplex.core.live import run_live
-from personaplex.core.outputs import OutputOptions, OutputPaths, Run, write
-from personaplex.core.sampling import Sampling
+from personaplex.core.sampling.draw import Sampling
 from personaplex.voices.catalogue import find
 from personaplex.voices.loading import load_voice
 
@@ -48,7 +48,7 @@ def run_one(request: Request) -> dict[str, object]:
     """Run the call, write its files and return the transcript; raises PersonaplexError and leaves nothing behind."""
     started, start = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
     _check_paths(request)
-    frames = audio.planned_frames(request.input)
+    frames = reading.planned_frames(request.input)
     located = locate_model(request.model)
     voice_path = find(request.voice, request.voice_folder, located.voices_folder)
     model = located.load()

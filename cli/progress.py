@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from personaplex.core.batch import Live
 from personaplex.core.config import FRAME_RATE
+from personaplex.core.engine.batch import Live
 
 NAME_WIDTH = 24  # leaves room for a bar and all figures on a line of 80
 

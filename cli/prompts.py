@@ -18,7 +18,7 @@ from personaplex.prompts import library
 
 if TYPE_CHECKING:
     from personaplex.core.config import ModelConfig
-    from personaplex.core.tokenizer import Tokenizer
+    from personaplex.core.lm.tokenizer import Tokenizer
 
 app = typer.Typer(
     help="Roles: which there are, filled in, and counted.",
@@ -133,8 +133,8 @@ def count(
 
 def _counted(words: str, voice: str | None, folder: Path | None, model: str | None) -> PromptCount:
     """The count; raises UsageError for a prompt that leaves nothing to the call, ModelError or VoiceError."""
-    from personaplex.core.model import HUB_MODEL
-    from personaplex.core.session import SILENCE_FRAMES
+    from personaplex.core.engine.session import SILENCE_FRAMES
+    from personaplex.core.weights.model import HUB_MODEL
 
     name = model or HUB_MODEL
     tokenizer, config = _tokenizer(name)
@@ -169,9 +169,9 @@ def _words(name: str | None, text: str | None, file: Path | None, field: Sequenc
 def _tokenizer(model: str) -> "tuple[Tokenizer, ModelConfig]":
     """The tokenizer of a model and its shapes, with no weights; raises ModelError."""
     from personaplex.cli.known import known_model
-    from personaplex.core import hub
-    from personaplex.core.model import locate
-    from personaplex.core.tokenizer import Tokenizer
+    from personaplex.core.lm.tokenizer import Tokenizer
+    from personaplex.core.weights import hub
+    from personaplex.core.weights.model import locate
     from personaplex.samples import tiny
     from personaplex.samples.catalog import model_folder
 
@@ -186,7 +186,7 @@ def _tokenizer(model: str) -> "tuple[Tokenizer, ModelConfig]":
 
 def _voice_frames(voice: str, folder: Path | None, dim: int) -> int:
     """The frames that a voice takes; raises VoiceError."""
-    from personaplex.core.audio import frame_count
+    from personaplex.core.audio.reading import frame_count
     from personaplex.voices.files import read_voice
     from personaplex.voices.here import find_here
     from personaplex.voices.loading import is_stored, read_recording

@@ -98,7 +98,7 @@ def check(
     from personaplex.cli.regress_run import Check, check_goldens
     from personaplex.cli.rerun import Rerun
     from personaplex.compare.verdicts import Tolerances
-    from personaplex.core.model import Overrides
+    from personaplex.core.weights.model import Overrides
 
     tolerances = Tolerances(max_wer, time_tolerance, loudness_tolerance, activity_tolerance)
     overrides = Overrides(moshi_weight, mimi_weight, tokenizer)
@@ -135,7 +135,7 @@ def update(
     from personaplex.cli.regress_run import Check, update_goldens
     from personaplex.cli.rerun import Rerun
     from personaplex.compare.verdicts import Tolerances
-    from personaplex.core.model import Overrides
+    from personaplex.core.weights.model import Overrides
 
     overrides = Overrides(moshi_weight, mimi_weight, tokenizer)
     rerun = Rerun(model, revision, overrides, device, dtype, slots, output_dir, progress=not quiet)

@@ -25,9 +25,9 @@ from personaplex.compare.ladder import compare_runs
 from personaplex.compare.recorded import read_run
 from personaplex.compare.telling import plural
 from personaplex.compare.verdicts import Comparison, Level, Recorded, Status, Tolerances
+from personaplex.core.answers.resume import agrees
+from personaplex.core.corpus.results import RUN
 from personaplex.core.errors import UsageError
-from personaplex.core.results import RUN
-from personaplex.core.resume import agrees
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,14 @@ from personaplex.cli.loading import ModelOptions, prompt_text
 from personaplex.cli.offline import DEFAULT_SEED
 from personaplex.cli.planning import PlannedItem, SourceOptions, plan_items
 from personaplex.compare.goldens import MEND, SETTINGS
+from personaplex.core.answers.outputs import OutputOptions, part_block
+from personaplex.core.corpus.results import RUN
+from personaplex.core.corpus.results import SCHEMA as RUN_SCHEMA
+from personaplex.core.corpus.sources import STDIN, Product
 from personaplex.core.errors import UsageError
 from personaplex.core.faults import field_faults, first_faults
-from personaplex.core.model import Overrides
-from personaplex.core.outputs import OutputOptions, part_block
-from personaplex.core.results import RUN
-from personaplex.core.results import SCHEMA as RUN_SCHEMA
-from personaplex.core.sampling import Sampling
-from personaplex.core.sources import STDIN, Product
+from personaplex.core.sampling.draw import Sampling
+from personaplex.core.weights.model import Overrides
 from personaplex.samples import tiny
 
 _FILES = ("moshi_weight", "mimi_weight", "tokenizer")
@@ -157,7 +157,7 @@ def _based(voice: str, base: Path) -> str:
 
 
 def expected_answer(planned: PlannedItem, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What an item's transcript says if the run of these settings made it; see `personaplex.core.resume.agrees`."""
+    """What an item's transcript says if the run of these settings made it; see `core.answers.resume.agrees`."""
     row, output, engine = planned.item.row, settings["output"], settings["engine"]
     return {
         "input": {"channel": planned.channel, "part": None, **part_block(row.offset, row.duration)},

@@ -13,15 +13,15 @@ from personaplex.cli.batch import BatchRequest, Existing
 from personaplex.cli.loading import LocatedModel, pick_device
 from personaplex.cli.options import Dtype
 from personaplex.cli.planning import PlannedItem
-from personaplex.core.checkpoint import open_checkpoint
+from personaplex.core.answers.outputs import part_block
+from personaplex.core.answers.resume import finished
+from personaplex.core.answers.transcript import SCHEMA
+from personaplex.core.corpus.results import ResultRow, done_row, read_results
+from personaplex.core.corpus.sources import in_shard
 from personaplex.core.errors import UsageError
-from personaplex.core.noise import LAYOUT
-from personaplex.core.outputs import part_block
-from personaplex.core.results import ResultRow, done_row, read_results
-from personaplex.core.resume import finished
-from personaplex.core.sources import in_shard
-from personaplex.core.transcript import SCHEMA
-from personaplex.core.weights import stored_dtype
+from personaplex.core.sampling.noise import LAYOUT
+from personaplex.core.weights.checkpoint import open_checkpoint
+from personaplex.core.weights.filling import stored_dtype
 from personaplex.voices.catalogue import find
 
 
@@ -85,7 +85,7 @@ def _voice_hashes(request: BatchRequest, model: LocatedModel | None) -> Callable
 
 
 def _item_block(item: PlannedItem, request: BatchRequest, voice_sha256: str | None) -> dict[str, Any]:
-    """What the transcript of a finished item says of it; see `personaplex.core.resume`."""
+    """What the transcript of a finished item says of it; see `personaplex.core.answers.resume`."""
     row, outputs = item.item.row, request.outputs
     return {
         "schema": SCHEMA,

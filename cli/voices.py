@@ -95,7 +95,7 @@ def _stored_facts(path: Path, model: str | None) -> dict[str, Any]:
 
 
 def _recording_facts(path: Path, model: str | None) -> dict[str, Any]:
-    from personaplex.core.audio import frame_count
+    from personaplex.core.audio.reading import frame_count
     from personaplex.voices.loading import normalise, read_recording
 
     recording = read_recording(path)
@@ -113,7 +113,7 @@ def _recording_facts(path: Path, model: str | None) -> dict[str, Any]:
 def _widths(model: str | None) -> dict[str, int]:
     """The width of the published model, of the packaged one and of the chosen one, by name."""
     from personaplex.cli.known import known_model
-    from personaplex.core.model import HUB_MODEL
+    from personaplex.core.weights.model import HUB_MODEL
     from personaplex.samples import tiny
 
     names = dict.fromkeys([HUB_MODEL, tiny.NAME, *([model] if model else [])])
@@ -156,7 +156,7 @@ def create(
         raise UsageError(f"{source} is a {SUFFIX} voice already", "give a recording or a .pt voice")
     target = _target(output, voice_prompt_dir, force)
     from personaplex.cli.loading import ModelOptions
-    from personaplex.core.model import Overrides
+    from personaplex.core.weights.model import Overrides
     from personaplex.voices.making import write_voice
 
     options = ModelOptions(model, None, revision, Overrides(), device, dtype, cpu_offload=False)

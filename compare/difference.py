@@ -11,9 +11,9 @@ from safetensors import SafetensorError, safe_open
 
 from personaplex.compare.document import answer, words_of
 from personaplex.compare.verdicts import FirstDifference, Recorded
+from personaplex.core.answers.transcript import seconds, tokens_sha256
 from personaplex.core.config import CODEBOOKS, DELAYS
 from personaplex.core.errors import UsageError
-from personaplex.core.transcript import seconds, tokens_sha256
 
 Tokens: TypeAlias = npt.NDArray[np.integer[Any]]
 

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from personaplex.compare.verdicts import Recorded
+from personaplex.core.answers.transcript import SCHEMA
 from personaplex.core.config import CODEBOOKS
 from personaplex.core.errors import UsageError
 from personaplex.core.faults import field_faults, first_faults
-from personaplex.core.transcript import SCHEMA
 
 _FAMILY = SCHEMA.partition("/")[0] + "/"
 _AGAIN = "make it again with personaplex, or take it away"

@@ -17,11 +17,11 @@ from pydantic import Field, TypeAdapter, ValidationError
 from personaplex.compare.difference import tokens_of
 from personaplex.compare.document import answer, checked
 from personaplex.compare.verdicts import Recorded
+from personaplex.core.answers.transcript import dumps, tokens_sha256, without_volatile
 from personaplex.core.config import CODEBOOKS
+from personaplex.core.corpus.sources import read_source
 from personaplex.core.errors import UsageError
 from personaplex.core.files import make_folder, replacing, write_text
-from personaplex.core.sources import read_source
-from personaplex.core.transcript import dumps, tokens_sha256, without_volatile
 
 SCHEMA, ITEM_SCHEMA = "personaplex.goldens/1", "personaplex.golden/1"
 SETTINGS, MANIFEST, ITEMS = "goldens.json", "manifest.jsonl", "items"

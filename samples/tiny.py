@@ -22,9 +22,9 @@ from personaplex.core.config import (
     ModelConfig,
 )
 from personaplex.core.lm.model import LM
+from personaplex.core.lm.tokenizer import Tokenizer
 from personaplex.core.mimi.codec import Mimi
-from personaplex.core.model import Model
-from personaplex.core.tokenizer import Tokenizer
+from personaplex.core.weights.model import Model
 from personaplex.samples.catalog import model_folder
 
 NAME = "tiny"

@@ -19,10 +19,14 @@ import torch
 
 from personaplex.cli import batch_run, compare_report
 from personaplex.cli.main import run
-from personaplex.core import activity, expect, flags, manifest, memory, results, sampling, transcript
+from personaplex.core.answers import flags, transcript
+from personaplex.core.answers.exports import EXPORTERS, Transcript
+from personaplex.core.audio import activity
 from personaplex.core.config import FRAME_RATE, PERSONAPLEX_7B
+from personaplex.core.corpus import expect, manifest, results
 from personaplex.core.errors import InputError, ModelError, PersonaplexError, UsageError, VoiceError
-from personaplex.core.exports import EXPORTERS, Transcript
+from personaplex.core.machine import memory
+from personaplex.core.sampling import draw
 
 ROOT = Path(__file__).parents[1]
 CALL, VOICE = ROOT / "samples/calls/repair.wav", ROOT / "samples/voices/agent_f.wav"
@@ -184,7 +188,7 @@ def flat(value: Any, above: str = "") -> Iterator[str]:
 
 
 def test_sampling_options() -> None:
-    defaults = dataclasses.asdict(sampling.Sampling())
+    defaults = dataclasses.asdict(draw.Sampling())
     shown = {
         option.replace("topk", "top-k").replace("topp", "top-p").removeprefix("--").replace("-", "_"): value
         for cells in table(section("docs/reproducibility.md", "## Sampling options"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from personaplex.core import leftovers
+from personaplex.core.answers import leftovers
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from personaplex.cli.batch_run import choose_slots
-from personaplex.core import memory
+from personaplex.core.machine import memory
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Desk

@@ -10,8 +10,8 @@ import torch
 
 from personaplex.cli import options as o
 from personaplex.cli.rerun import Rerun, batch_again, golden_settings
-from personaplex.core.model import Overrides
-from personaplex.core.sampling import Sampling
+from personaplex.core.sampling.draw import Sampling
+from personaplex.core.weights.model import Overrides
 
 HUB = "nvidia/personaplex-7b-v1"
 

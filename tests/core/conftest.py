@@ -12,13 +12,13 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from personaplex.core.audio import read
+from personaplex.core.audio.reading import read
 from personaplex.core.config import ModelConfig, read_config
+from personaplex.core.engine.session import EmbeddedVoice, RecordedVoice
 from personaplex.core.lm.model import LM
+from personaplex.core.lm.tokenizer import Tokenizer
 from personaplex.core.mimi.codec import Mimi
-from personaplex.core.session import EmbeddedVoice, RecordedVoice
-from personaplex.core.tokenizer import Tokenizer
-from personaplex.core.weights import load_lm, load_mimi
+from personaplex.core.weights.filling import load_lm, load_mimi
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,0 +1,221 @@
+"""A response's files: WAV, transcript, exports, tokens and the stereo mix, all or none of them."""
+
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from personaplex.core.answers.analysis import Analysis, analyse
+from personaplex.core.answers.exports import EXPORTERS, Transcript, frame_texts
+from personaplex.core.answers.transcript import (
+    EngineInfo,
+    ModelInfo,
+    PromptInfo,
+    SamplingInfo,
+    document,
+    dumps,
+    segments,
+)
+from personaplex.core.audio import reading
+from personaplex.core.audio.writing import SUBTYPES, write_wav
+from personaplex.core.config import FRAME_SAMPLES, SAMPLE_RATE
+from personaplex.core.engine.call import Align
+from personaplex.core.engine.job import Response
+from personaplex.core.errors import UsageError
+from personaplex.core.files import write_text
+from personaplex.core.lm.tokenizer import Tokenizer
+from personaplex.core.nn import compiled
+from personaplex.core.sampling.draw import Sampling
+from personaplex.core.sampling.noise import LAYOUT
+from personaplex.core.weights.model import Model
+from personaplex.core.weights.tensors import write_tensors
+
+Pace = Literal["batch", "realtime"]
+
+_VERSIONS = ("personaplex", "torch", "numpy", "soundfile", "soxr", "sentencepiece", "pyloudnorm")
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """What is written beside the WAV and its JSON, and how."""
+
+    subtype: str = "PCM_16"
+    rate: int = SAMPLE_RATE
+    formats: tuple[str, ...] = ("json",)
+    tokens: bool = False
+
+    def __post_init__(self) -> None:
+        if self.subtype not in SUBTYPES:
+            raise UsageError(f'--output-subtype "{self.subtype}" is unknown', f"choose one of {', '.join(SUBTYPES)}")
+        if not 1000 <= self.rate <= 384_000:
+            raise UsageError(f"--output-rate is {self.rate}", "choose a rate from 1000 to 384000 samples a second")
+
+
+@dataclass(frozen=True)
+class OutputPaths:
+    """Where a response's files go; the others stand beside the WAV, under its stem."""
+
+    wav: Path
+    json: Path
+    mix: Path | None = None
+
+    def all(self, options: OutputOptions) -> list[Path]:
+        """Every file that `write` makes, the JSON last."""
+        paths = [self.wav, *self.exports(options).values()]
+        if options.tokens:
+            paths.append(self.tokens)
+        if self.mix is not None:
+            paths.append(self.mix)
+        return [*paths, self.json]
+
+    def exports(self, options: OutputOptions) -> dict[str, Path]:
+        """Paths of the chosen formats beside the JSON."""
+        chosen = [name for name in options.formats if name in EXPORTERS]
+        return {name: self.json.with_name(self.json.stem + EXPORTERS[name].suffix) for name in chosen}
+
+    @property
+    def tokens(self) -> Path:
+        """Where `--save-tokens` goes."""
+        return self.wav.with_name(f"{self.wav.stem}.tokens.safetensors")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What all calls of a run have in common, for their transcripts."""
+
+    model: ModelInfo
+    engine: EngineInfo
+    tokenizer: Tokenizer
+    sampling: Sampling
+    align: Align
+    options: OutputOptions
+
+    @classmethod
+    def of(
+        cls, model: Model, slots: int, sampling: Sampling, align: Align, options: OutputOptions, pace: Pace = "batch"
+    ) -> "Run":
+        """The run of a loaded model. A CPU's bits may depend on its threads, a GPU's on the slots."""
+        device = model.device.type
+        engine = EngineInfo(
+            device=device,
+            device_kind=_device_kind(model.device),
+            dtype=str(model.lm.dtype).removeprefix("torch."),
+            threads=torch.get_num_threads() if device == "cpu" else None,
+            slots=None if device == "cpu" else slots,
+            pace=pace,
+            versions=_versions(model),
+        )
+        info = ModelInfo(model.name, model.revision, model.weights_sha256, model.tokenizer.sha256)
+        return cls(info, engine, model.tokenizer, sampling, align, options)
+
+
+def _device_kind(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return torch.backends.cpu.get_cpu_capability() if device.type == "cpu" else device.type
+
+
+def _versions(model: Model) -> dict[str, str]:
+    compiled_attention = model.device.type == "cpu" and compiled.is_used(model.lm.dtype)
+    packages = (*_VERSIONS, "numba") if compiled_attention else _VERSIONS
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+def write(
+    response: Response, run: Run, paths: OutputPaths, source: str, started: str, seconds: float
+) -> dict[str, Any]:
+    """Write a response's files, the JSON last, and return the transcript document.
+
+    `source` is the input's path as the user gave it. Raises InputError if a file can't be written; then none stays.
+    """
+    made: list[Path] = []
+    try:
+        return _write(response, run, paths, source, {"started": started, "seconds": round(seconds, 3)}, made.append)
+    except BaseException:
+        for path in made:
+            path.unlink(missing_ok=True)
+        raise
+
+
+def _write(
+    response: Response,
+    run: Run,
+    paths: OutputPaths,
+    source: str,
+    volatile: Mapping[str, Any],
+    made: Callable[[Path], None],
+) -> dict[str, Any]:
+    options = run.options
+    output = write_wav(paths.wav, response.samples, rate=options.rate, subtype=options.subtype)
+    made(paths.wav)
+    if paths.mix is not None:
+        write_wav(paths.mix, _stereo(response), rate=options.rate, subtype=options.subtype)
+        made(paths.mix)
+    if options.tokens:
+        _write_tokens(paths.tokens, response)
+        made(paths.tokens)
+    analysis = analyse(response, run.tokenizer)
+    block = {"path": paths.wav.name, "subtype": options.subtype, **asdict(output), "align": run.align}
+    record = _document(response, run, analysis, source, block, volatile)
+    texts = frame_texts(response.tokens[:, 0], run.tokenizer)
+    transcript = Transcript(response.job.id, segments(analysis.spoken), texts)
+    for name, path in paths.exports(options).items():
+        write_text(path, EXPORTERS[name].render(transcript))
+        made(path)
+    write_text(paths.json, dumps(record))
+    return record
+
+
+def _document(
+    response: Response,
+    run: Run,
+    analysis: Analysis,
+    source: str,
+    output: Mapping[str, Any],
+    volatile: Mapping[str, Any],
+) -> dict[str, Any]:
+    job, prompt, duration = response.job, response.job.prompt, response.info.duration
+    extra = {
+        "times_real_time": round(duration / volatile["seconds"], 2) if volatile["seconds"] else None,
+        "phases": {name: round(spent, 3) for name, spent in response.seconds.items()},
+    }
+    if response.pace is not None:
+        extra["pace"] = dict(response.pace)
+    return document(
+        id=job.id,
+        tokens=response.tokens,
+        spoken=analysis.spoken,
+        input=asdict(response.info) | {"path": source} | part_block(job.offset, job.duration),
+        output=output,
+        activity=analysis.activity,
+        flags=[asdict(flag) for flag in analysis.flags],
+        prompt=PromptInfo(prompt.voice.name, prompt.voice.sha256, prompt.text, len(prompt.text_tokens), prompt.steps),
+        sampling=SamplingInfo(seed=job.seed, **asdict(run.sampling), noise=LAYOUT),
+        model=run.model,
+        engine=run.engine,
+        warnings=response.warnings,
+        volatile={**volatile, **extra},
+    )
+
+
+def part_block(offset: float, duration: float | None) -> dict[str, Any]:
+    """What the input block says of a part that was asked for, in seconds; nothing of a whole file."""
+    return {} if not offset and duration is None else {"part": {"offset": offset, "duration": duration}}
+
+
+def _stereo(response: Response) -> reading.Samples:
+    """[N, 2]: the caller as the model heard it on the left, the agent on the right."""
+    job = response.job
+    caller = reading.read(job.input, channel=job.channel, offset=job.offset, duration=job.duration).samples
+    return np.stack([caller, response.samples], axis=1)
+
+
+def _write_tokens(path: Path, response: Response) -> None:
+    tensors = {"tokens": torch.from_numpy(response.tokens), "user_codes": torch.from_numpy(response.user_codes)}
+    metadata = {"schema": "personaplex.tokens/1", "id": response.job.id, "frame_samples": str(FRAME_SAMPLES)}
+    write_tensors(path, tensors, metadata)

@@ -1,0 +1,76 @@
+"""How much memory a model needs, from its shapes alone."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import psutil
+import torch
+
+from personaplex.core.config import CODEBOOKS, ModelConfig
+from personaplex.core.weights.filling import with_depth_steps
+from personaplex.core.weights.layout import Layout, lm_layout, mimi_layout
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """Parameters of a checkpoint and bytes in memory; `lm_run` leaves out the depth steps that are not run."""
+
+    lm_parameters: int
+    lm_run: int
+    mimi: int
+    positions: int
+    weights_bytes: int
+    cache_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """Weights and cache."""
+        return self.weights_bytes + self.cache_bytes
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures."""
+        return asdict(self) | {"total_bytes": self.total_bytes}
+
+
+def model_size(config: ModelConfig, slots: int, positions: int, width: int) -> ModelSize:
+    """The size of a model that runs `slots` calls of `positions` positions in a type of `width` bytes."""
+    stored = _count(lm_layout(config.lm))
+    run = _count(lm_layout(with_depth_steps(config.lm, CODEBOOKS)))
+    mimi = _count(mimi_layout(config.mimi))
+    kept = min(positions, config.lm.window)
+    return ModelSize(
+        lm_parameters=stored,
+        lm_run=run,
+        mimi=mimi,
+        positions=kept,
+        weights_bytes=run * width + mimi * 4,
+        cache_bytes=cache_bytes(config, slots, positions, width),
+    )
+
+
+def cache_bytes(config: ModelConfig, slots: int, positions: int, width: int) -> int:
+    """Bytes of the keys and values of an engine of `slots` slots for calls of `positions` positions."""
+    lm = config.lm
+    return 2 * lm.num_layers * slots * min(positions, lm.window) * lm.dim * width
+
+
+MOST_SLOTS = {"cpu": 32, "mps": 32, "cuda": 128}  # beyond these a tick's cost grows with its rows
+_USABLE = 0.7  # of the free memory; the rest is for activations, the codec and prefilled prompts
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory that is free for new tensors on a device."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return int(psutil.virtual_memory().available)
+
+
+def default_slots(calls: int, slot_bytes: int, device: torch.device) -> int:
+    """How many of `calls` calls to run at a time, each with a cache of `slot_bytes`: at least one."""
+    fitting = int(_USABLE * free_bytes(device)) // max(1, slot_bytes)
+    return max(1, min(calls, fitting, MOST_SLOTS.get(device.type, 1)))
+
+
+def _count(layout: Layout) -> int:
+    return sum(math.prod(place.shape) for place in layout.values() if not place.optional)
