@@ -11,8 +11,8 @@ from safetensors import SafetensorError, safe_open
 
 from personaplex.compare.document import answer, words_of
 from personaplex.compare.verdicts import FirstDifference, Recorded
-from personaplex.core.answers.transcript import seconds, tokens_sha256
-from personaplex.core.config import CODEBOOKS, DELAYS
+from personaplex.core.answers.transcript import tokens_sha256
+from personaplex.core.config import CODEBOOKS, DELAYS, seconds
 from personaplex.core.errors import UsageError
 
 Tokens: TypeAlias = npt.NDArray[np.integer[Any]]

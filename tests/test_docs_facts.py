@@ -21,8 +21,8 @@ from personaplex.cli import batch_run, compare_report
 from personaplex.cli.main import run
 from personaplex.core.answers import flags, transcript
 from personaplex.core.answers.exports import EXPORTERS, Transcript
-from personaplex.core.audio import activity
-from personaplex.core.config import FRAME_RATE, PERSONAPLEX_7B
+from personaplex.core.audio import activity, levels
+from personaplex.core.config import FRAME_RATE, PERSONAPLEX_7B, seconds
 from personaplex.core.corpus import expect, manifest, results
 from personaplex.core.errors import InputError, ModelError, PersonaplexError, UsageError, VoiceError
 from personaplex.core.machine import memory
@@ -142,7 +142,7 @@ class TestTranscript:
                 assert example(kind) in exporter.render(whole)
         for word in (word for segment in segments for word in segment.words):
             assert word.word.startswith(frames[word.frame].strip())
-            assert word.start == transcript.seconds(word.frame)
+            assert word.start == seconds(word.frame)
 
     def test_formats(self) -> None:
         described = re.findall(r"^\*\*`(\w+)`\*\*:", section("docs/transcript.md", "## Exports"), re.M)
@@ -166,10 +166,10 @@ class TestTranscript:
     def test_activity(self) -> None:
         text = section("docs/transcript.md", "## Activity")
         for said in (
-            f"over −{-transcript.QUIET_DBFS:g} dBFS",
+            f"over −{-levels.QUIET_DBFS:g} dBFS",
             f"no more than {activity.SPEECH_RANGE_DB:g} dB under",
             f"their {activity.LOUD_PERCENTILE}th percentile",
-            f"shorter than {transcript.SEGMENT_GAP} s do not end",
+            f"shorter than {activity.SEGMENT_GAP} s do not end",
             f"shorter than {activity.SHORTEST_STRETCH} s is left out",
         ):
             assert said in " ".join(text.split())

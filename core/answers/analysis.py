@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from personaplex.core.answers.flags import Flag, find_flags
-from personaplex.core.answers.transcript import Word, quiet_frames, words
+from personaplex.core.answers.transcript import Word, words
 from personaplex.core.audio.activity import stretches
+from personaplex.core.audio.levels import quiet_frames
 from personaplex.core.engine.job import Response
 from personaplex.core.lm.tokenizer import Tokenizer
 

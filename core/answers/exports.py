@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from personaplex.core.answers.transcript import Segment, seconds
-from personaplex.core.config import EPAD, PAD
+from personaplex.core.answers.transcript import Segment
+from personaplex.core.config import EPAD, PAD, seconds
 from personaplex.core.errors import UsageError
 from personaplex.core.lm.tokenizer import SPACE, Tokenizer
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from personaplex.core.answers.transcript import Word, plain_word, seconds, segments
-from personaplex.core.config import EPAD, FRAME_RATE, PAD
+from personaplex.core.answers.transcript import Word, plain_word, segments
+from personaplex.core.config import EPAD, FRAME_RATE, PAD, seconds
 
 REPEATS = {1: 6, 2: 5, 3: 4, 4: 4, 5: 4, 6: 4, 7: 4, 8: 4}
 """How many times in a row a phrase is said at least to be flagged, by its number of words."""

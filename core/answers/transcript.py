@@ -14,15 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from personaplex.core.config import FRAME_RATE, FRAME_SAMPLES
+from personaplex.core.audio.activity import SEGMENT_GAP
+from personaplex.core.config import FRAME_RATE, seconds
 from personaplex.core.lm.tokenizer import SPACE, Tokenizer
 
 SCHEMA = "personaplex.transcript/1"
 LANGUAGE = "en"
-SEGMENT_GAP = 0.6
-"""Seconds without a word that end a segment."""
-QUIET_DBFS = -50.0
-"""A frame with an RMS under this is quiet; 0 dBFS is an RMS of 1. Speech lies some 30 dB above."""
 
 _MARKS = string.punctuation + "…–—‘’“”«»¿¡"
 _NUMBERS = re.compile(r"\[\n([\s\d.,eE+-]+)\]")
@@ -105,26 +102,6 @@ class EngineInfo:
     slots: int | None
     pace: str
     versions: Mapping[str, str]
-
-
-def seconds(frame: int) -> float:
-    """Where a frame starts, in seconds: a multiple of 0.08."""
-    return round(frame / FRAME_RATE, 2)
-
-
-def frame_power(samples: NDArray[np.float32]) -> NDArray[np.float64]:
-    """The mean square of each frame of 24 kHz audio `[N]`: `[F]`, a partial last frame's over the samples it has."""
-    if not len(samples):
-        return np.zeros(0)
-    starts = np.arange(0, len(samples), FRAME_SAMPLES)
-    sums: NDArray[np.float64] = np.add.reduceat(np.square(samples, dtype=np.float64), starts)
-    return sums / np.diff(starts, append=len(samples))
-
-
-def quiet_frames(samples: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Which frames of 24 kHz audio `[N]` have an RMS under `QUIET_DBFS`: `[F]`, a partial last frame included."""
-    quiet: NDArray[np.bool_] = frame_power(samples) < 10 ** (QUIET_DBFS / 10)
-    return quiet
 
 
 def words(

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from personaplex.core.answers.transcript import QUIET_DBFS, SEGMENT_GAP, frame_power, seconds
-from personaplex.core.config import FRAME_RATE
+from personaplex.core.audio.levels import QUIET_DBFS, frame_power
+from personaplex.core.config import FRAME_RATE, seconds
 
+SEGMENT_GAP = 0.6
+"""Seconds without a word, or without speech, that end a segment."""
 LOUD_PERCENTILE = 95
 """The percentile of a recording's frames, by level, that stands for its loud speech: single bangs lie above."""
 SPEECH_RANGE_DB = 20.0

@@ -69,7 +69,8 @@ def test_debug_shows_where(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_bug_keeps_its_traceback(desk: Desk) -> None:
     said = "CUDA error: device-side assert triggered"
-    bug = f"from personaplex.core.engine.slots import Engine\ndef step(*_): raise RuntimeError({said!r})\nEngine.step = step\n"
+    step = f"def step(*_): raise RuntimeError({said!r})"
+    bug = f"from personaplex.core.engine.slots import Engine\n{step}\nEngine.step = step\n"
     arguments = ("offline", "--model", "tiny", "--input-wav", "call.wav", "--voice-prompt", "voice.wav")
     with desk.spawn(*arguments, before=bug) as child:
         out, err = child.communicate(timeout=120)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from praatio import textgrid
 
 from personaplex.core.answers.exports import EXPORTERS, Transcript
-from personaplex.core.answers.transcript import Word, seconds, segments
+from personaplex.core.answers.transcript import Word, segments
+from personaplex.core.config import seconds
 
 TEXTS = [
     "It's Bob O’Neil's",

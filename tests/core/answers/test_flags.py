@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personaplex.core.answers.flags import REPEATS, Flag, find_flags
-from personaplex.core.answers.transcript import Word, seconds
-from personaplex.core.config import EPAD, PAD
+from personaplex.core.answers.transcript import Word
+from personaplex.core.config import EPAD, PAD, seconds
 
 SAYS = 500
 """Any text token."""

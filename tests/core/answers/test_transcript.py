@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personaplex.core.answers.transcript import (
-    QUIET_DBFS,
     EngineInfo,
     ModelInfo,
     PromptInfo,
@@ -20,12 +19,12 @@ from personaplex.core.answers.transcript import (
     Word,
     document,
     dumps,
-    quiet_frames,
     segments,
     tokens_sha256,
     without_volatile,
     words,
 )
+from personaplex.core.audio.levels import QUIET_DBFS, quiet_frames
 from personaplex.core.lm.tokenizer import Tokenizer
 
 PAD, EPAD = 3, 0

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from personaplex.core.answers.transcript import QUIET_DBFS, quiet_frames, seconds
 from personaplex.core.audio.activity import SEGMENT_GAP, SHORTEST_STRETCH, SPEECH_RANGE_DB, caller_frames, stretches
+from personaplex.core.audio.levels import QUIET_DBFS, quiet_frames
 from personaplex.core.audio.reading import read
-from personaplex.core.config import FRAME_SAMPLES
+from personaplex.core.config import FRAME_SAMPLES, seconds
 
 CALLS = Path(__file__).parents[3] / "samples" / "calls"
 
