@@ -84,7 +84,7 @@ def _model(shape: Shape, model: str | None, device: str, dtype: o.Dtype) -> Any:
     from personaplex.cli.loading import ModelOptions, locate_model, pick_device
     from personaplex.core.config import PERSONAPLEX_7B
     from personaplex.core.machine.bench import SHAPE_700M, random_model
-    from personaplex.core.nn.linear import pack
+    from personaplex.core.nn.products import pack
     from personaplex.core.weights.model import Overrides
     from personaplex.samples import tiny
 

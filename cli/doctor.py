@@ -101,12 +101,14 @@ def _answer(device: str) -> None:
     from personaplex.core.audio.reading import planned_frames
     from personaplex.core.engine.batch import Batch, Plan
     from personaplex.core.engine.job import Failure, Job, Prompt
+    from personaplex.core.nn.products import pack
     from personaplex.samples import tiny
     from personaplex.samples.catalog import call_paths
     from personaplex.voices.loading import load_voice
 
     call = call_paths()[0]
     model = tiny.load(torch.device(device))
+    pack(model.lm)
     prompt = Prompt(load_voice(call, model), "", ())
     job = Job("doctor", call, prompt, 1, planned_frames(call, duration=1.0), duration=1.0)
     (outcome,) = Batch(model, Plan(1), lambda response: response.samples).run([job])

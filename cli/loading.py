@@ -13,7 +13,7 @@ from personaplex.cli.console import log
 from personaplex.cli.options import Dtype, check_utf8, key_and_value, read_text
 from personaplex.core.errors import ModelError, UsageError, VoiceError
 from personaplex.core.lm.tokenizer import Tokenizer
-from personaplex.core.nn.linear import pack
+from personaplex.core.nn.products import pack
 from personaplex.core.weights import model as models
 from personaplex.core.weights.model import Model, ModelFiles, Overrides
 from personaplex.core.weights.offload import offload

@@ -26,10 +26,13 @@ from personaplex.core.audio.writing import SUBTYPES, write_wav
 from personaplex.core.config import FRAME_SAMPLES, SAMPLE_RATE
 from personaplex.core.engine.call import Align
 from personaplex.core.engine.job import Response
+from personaplex.core.engine.rounding import rounding
 from personaplex.core.errors import UsageError
 from personaplex.core.files import write_text
 from personaplex.core.lm.tokenizer import Tokenizer
+from personaplex.core.machine.device_kind import device_kind
 from personaplex.core.nn import compiled
+from personaplex.core.nn.products import ways
 from personaplex.core.sampling.draw import Sampling
 from personaplex.core.sampling.noise import LAYOUT
 from personaplex.core.weights.model import Model
@@ -103,8 +106,10 @@ class Run:
         device = model.device.type
         engine = EngineInfo(
             device=device,
-            device_kind=_device_kind(model.device),
+            device_kind=device_kind(model.device),
             dtype=str(model.lm.dtype).removeprefix("torch."),
+            products=ways(model.lm) if device == "cpu" else None,
+            rounding=rounding(model.lm, model.mimi) if device == "cpu" else None,
             threads=torch.get_num_threads() if device == "cpu" else None,
             slots=None if device == "cpu" else slots,
             pace=pace,
@@ -112,12 +117,6 @@ class Run:
         )
         info = ModelInfo(model.name, model.revision, model.weights_sha256, model.tokenizer.sha256)
         return cls(info, engine, model.tokenizer, sampling, align, options)
-
-
-def _device_kind(device: torch.device) -> str:
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return torch.backends.cpu.get_cpu_capability() if device.type == "cpu" else device.type
 
 
 def _versions(model: Model) -> dict[str, str]:

@@ -89,7 +89,8 @@ class ModelInfo:
 class EngineInfo:
     """What they ran on.
 
-    `device_kind` is a GPU's name, or the instruction set that torch uses of a CPU, since kernels round by it.
+    `device_kind` is a GPU's name, or a CPU's with the instruction set that torch uses of it. Of a CPU, `products` tells
+    how products are computed (`core.nn.products.ways`), and `rounding` is equal where two of them round alike.
     `threads` (of a CPU) and `slots` are None where the answer can't depend on them. `pace` is "batch" for a codec that
     runs over whole calls, "realtime" for one that runs frame by frame. `versions` are of the packages that the answer
     depends on.
@@ -98,6 +99,8 @@ class EngineInfo:
     device: str
     device_kind: str
     dtype: str
+    products: str | None
+    rounding: str | None
     threads: int | None
     slots: int | None
     pace: str

@@ -4,14 +4,13 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from personaplex.core.config import LMConfig
 from personaplex.core.nn.attention import attend_chunk, attend_step, chunk_mask
 from personaplex.core.nn.cache import KVCache
 from personaplex.core.nn.gating import gated_feedforward
-from personaplex.core.nn.linear import Packable, linear
 from personaplex.core.nn.norm import RMSNorm
+from personaplex.core.nn.products import Packable, linear
 from personaplex.core.nn.rotary import Rotation
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -60,12 +59,11 @@ class TemporalTransformer(nn.Module):
         )
 
     def step(self, x: Tensor, cache: KVCache) -> Tensor:
-        """One position of every row: [R, 1, dim] -> normed [R, 1, dim]; rows beyond the cache's are padding.
+        """One position of every row: [B, 1, dim] -> normed [B, 1, dim].
 
         The caller advances the cache in the rows that are in use.
         """
-        positions = F.pad(cache.length, (0, len(x) - cache.rows))
-        rotation = Rotation.at(positions[:, None], self.config.head_dim)
+        rotation = Rotation.at(cache.length[:, None], self.config.head_dim)
         for index, layer in enumerate(self.layers):
 
             def attend(query: Tensor, key: Tensor, value: Tensor, index: int = index) -> Tensor:

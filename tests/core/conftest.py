@@ -18,6 +18,7 @@ from personaplex.core.engine.session import EmbeddedVoice, RecordedVoice
 from personaplex.core.lm.model import LM
 from personaplex.core.lm.tokenizer import Tokenizer
 from personaplex.core.mimi.codec import Mimi
+from personaplex.core.nn.products import pack
 from personaplex.core.weights.filling import load_lm, load_mimi
 
 if TYPE_CHECKING:
@@ -47,6 +48,12 @@ class LoadedCase:
 
     def lm_in(self, dtype: torch.dtype) -> LM:
         """The language model, loaded anew in another type."""
+        lm = self.stored_lm(dtype)
+        pack(lm)
+        return lm
+
+    def stored_lm(self, dtype: torch.dtype) -> LM:
+        """The language model as the checkpoint holds it, not packed."""
         return load_lm(self.folder / self.config.files.lm, self.config.lm, CPU, dtype)
 
     @cached_property

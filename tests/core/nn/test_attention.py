@@ -118,28 +118,8 @@ def test_one_row_at_a_time_equals_all_rows_masked(slots: int) -> None:
     for row, length in enumerate(lengths):
         cache.advance(length, [other == row for other in range(len(lengths))])
     query = inputs(len(lengths), 1)[0]
-    one, all_rows = torch.zeros_like(query), torch.zeros_like(query)
-    _attend_rows(query, cache.keys[0], cache.values[0], cache, one)
-    _attend_masked(query, cache.keys[0], cache.values[0], cache, all_rows)
-    torch.testing.assert_close(one, all_rows)
-
-
-def test_rows_beyond_the_cache_are_padding() -> None:
-    """They come out as zeros and change nothing in the rows before."""
-    qkv = inputs(4, 9)
-    plain, padded = cache_of(2), cache_of(2)
-    expected = by_step(qkv[:, :2], plain)
-    for position in range(9):
-        query, key, value = qkv[:, :, :, position : position + 1]
-        out = attend_step(query, key, value, padded, 0)
-        padded.advance(1, [True, True])
-        assert torch.equal(out[:2], expected[:, :, position : position + 1])
-        assert not out[2:].any()
-    assert torch.equal(padded.keys, plain.keys)
-    query, masked = qkv[0, :, :, -1:], torch.zeros(4, HEADS, 1, DIM)
-    _attend_masked(query, padded.keys[0], padded.values[0], padded, masked)
-    assert masked[:2].all()
-    assert not masked[2:].any()
+    one = _attend_rows(query, cache.keys[0], cache.values[0], cache)
+    torch.testing.assert_close(one, _attend_masked(query, cache.keys[0], cache.values[0], cache))
 
 
 def test_an_empty_row_is_finite_and_reads_no_other() -> None:
