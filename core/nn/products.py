@@ -18,6 +18,7 @@ Layout = Literal["packed", "plain"]
 
 BLOCKS = (1, 2, 4)  # how few rows may define a row's result, if as many as TOGETHER give the same
 TOGETHER = 16
+PROBED = 1 << 13  # outputs that a check compares at least: bfloat16 hides most of what sums in another order round
 FIXED_BLOCKS = (8, 16)  # what defines it where they don't
 STEPS = (64, 32, 16, 8, 4)  # how many rows to try at once where all of them round otherwise
 
@@ -116,18 +117,23 @@ def _choose(layouts: dict[Layout, Tensor]) -> Way:
 
 
 def _result(weight: Tensor, rows: int) -> Tensor | None:
-    """A row's result [out] in a product of `rows` rows, or None if it depends on the place or the neighbours.
+    """What a few rows [P, in] give, [P, out], each in a product of `rows` rows; None if place or neighbours matter.
 
-    The rows are one row times plus and minus powers of two, which round as it does, so one product tries all places.
+    The rows of a product are one row times plus and minus powers of two, which round as it does, so it tries all places.
     """
     scales = torch.tensor([[(-1.0) ** row * 2.0 ** (5 * row % 7)] for row in range(rows)], dtype=weight.dtype)
-    found = _multiply(probe(weight.shape[1], weight.dtype) * scales, weight) / scales
-    return found[0].clone() if torch.equal(found, found[:1].expand_as(found)) else None
+    results = []
+    for number in range(-(-PROBED // weight.shape[0])):
+        found = _multiply(probe(weight.shape[1], weight.dtype, number) * scales, weight) / scales
+        if not torch.equal(found, found[:1].expand_as(found)):
+            return None
+        results.append(found[0].clone())
+    return torch.stack(results)
 
 
-def probe(width: int, dtype: torch.dtype) -> Tensor:
-    """A row [width] of numbers between -1 and 1 that are the same on every machine."""
-    return ((torch.arange(width) * 40503 % 65521).double() / 32760 - 1).to(dtype)
+def probe(width: int, dtype: torch.dtype, number: int = 0) -> Tensor:
+    """A row [width] of numbers between -1 and 1 that are the same on every machine; another for each `number`."""
+    return (((torch.arange(width) + number * width) * 40503 % 65521).double() / 32760 - 1).to(dtype)
 
 
 def _same(one: Tensor | None, other: Tensor | None) -> bool:
