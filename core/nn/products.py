@@ -18,7 +18,7 @@ Layout = Literal["packed", "plain"]
 
 BLOCKS = (1, 2, 4)  # how few rows may define a row's result, if as many as TOGETHER give the same
 TOGETHER = 16
-PROBED = 1 << 13  # outputs that a check compares at least: bfloat16 hides most of what sums in another order round
+DISTINCT = 64  # rows of a weight that a check is made with
 FIXED_BLOCKS = (8, 16)  # what defines it where they don't
 STEPS = (64, 32, 16, 8, 4)  # how many rows to try at once where all of them round otherwise
 
@@ -41,12 +41,11 @@ class Matrix(nn.Module):
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__()
-        layouts = dict(_layouts(weight))
         key = (weight.shape, weight.dtype, torch.get_num_threads())
         if key not in _WAYS:
-            _WAYS[key] = _choose(layouts)
+            _WAYS[key] = _choose(dict(_layouts(_revealing(weight.shape, weight.dtype))))
         self.way = _WAYS[key]
-        self.weight = nn.Parameter(layouts[self.way.layout], requires_grad=False)
+        self.weight = nn.Parameter(dict(_layouts(weight))[self.way.layout], requires_grad=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """x · weightᵀ: calls [B, in] or [B, T, in] -> [..., out]. The T positions are of one call if B is 1."""
@@ -72,9 +71,10 @@ class Matrix(nn.Module):
             return block
         key = (weight.shape, weight.dtype, self.way, rows, torch.get_num_threads())
         if key not in _AT_ONCE:
-            alone = _result(weight, block)
+            tried = dict(_layouts(_revealing(weight.shape, weight.dtype)))[self.way.layout]
+            alone = _result(tried, block)
             sizes = [rows, *(size for size in STEPS if block < size < rows)]
-            _AT_ONCE[key] = next((size for size in sizes if _same(_result(weight, size), alone)), block)
+            _AT_ONCE[key] = next((size for size in sizes if _same(_result(tried, size), alone)), block)
         return _AT_ONCE[key]
 
     def _multiplied(self, x: Tensor) -> Tensor:
@@ -117,23 +117,35 @@ def _choose(layouts: dict[Layout, Tensor]) -> Way:
 
 
 def _result(weight: Tensor, rows: int) -> Tensor | None:
-    """What a few rows [P, in] give, [P, out], each in a product of `rows` rows; None if place or neighbours matter.
+    """A row's result [out] in a product of `rows` rows with a revealing weight; None if place or neighbours matter.
 
-    The rows of a product are one row times plus and minus powers of two, which round as it does, so it tries all places.
+    The rows are one row times plus and minus powers of two, which round as it does, so one product tries all places.
     """
     scales = torch.tensor([[(-1.0) ** row * 2.0 ** (5 * row % 7)] for row in range(rows)], dtype=weight.dtype)
-    results = []
-    for number in range(-(-PROBED // weight.shape[0])):
-        found = _multiply(probe(weight.shape[1], weight.dtype, number) * scales, weight) / scales
-        if not torch.equal(found, found[:1].expand_as(found)):
-            return None
-        results.append(found[0].clone())
-    return torch.stack(results)
+    found = (
+        _multiply(_mirrored(probe(weight.shape[1] // 2, weight.dtype), weight.shape[1], 1) * scales, weight) / scales
+    )
+    return found[0].clone() if torch.equal(found, found[:1].expand_as(found)) else None
+
+
+def _revealing(shape: torch.Size, dtype: torch.dtype) -> Tensor:
+    """A weight whose products with a mirrored row are zero but for rounding, so that any other order of sums shows.
+
+    With a model's own weights, bfloat16 hides all but one in ten thousand of such differences.
+    """
+    out, width = shape
+    halves = torch.stack([probe(width // 2, dtype, 1 + number) for number in range(min(DISTINCT, out))])
+    return _mirrored(halves, width, -1).repeat(-(-out // DISTINCT), 1)[:out]
+
+
+def _mirrored(half: Tensor, width: int, sign: int) -> Tensor:
+    """[..., width // 2] and the same again, backwards and times `sign`: [..., width], the middle of an odd width 0."""
+    return torch.cat([half, half.new_zeros(*half.shape[:-1], width % 2), sign * half.flip(-1)], dim=-1)
 
 
 def probe(width: int, dtype: torch.dtype, number: int = 0) -> Tensor:
     """A row [width] of numbers between -1 and 1 that are the same on every machine; another for each `number`."""
-    return (((torch.arange(width) + number * width) * 40503 % 65521).double() / 32760 - 1).to(dtype)
+    return (((torch.arange(width) * (2 * number + 1) + number) * 40503 % 65521).double() / 32760 - 1).to(dtype)
 
 
 def _same(one: Tensor | None, other: Tensor | None) -> bool:
