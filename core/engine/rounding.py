@@ -8,8 +8,8 @@ from torch import Tensor
 from personaplex.core.config import CODEBOOKS, FRAME_SAMPLES, STREAMS
 from personaplex.core.lm.model import LM
 from personaplex.core.mimi.codec import Mimi
-from personaplex.core.nn.products import probe, results
 from personaplex.core.nn.packed import StepAttention
+from personaplex.core.nn.products import probe, results
 from personaplex.core.nn.rotary import Rotation
 
 KEYS = 48  # that a query sees

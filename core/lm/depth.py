@@ -9,8 +9,8 @@ from torch.nn import functional as F
 from personaplex.core.config import CODEBOOKS, LMConfig
 from personaplex.core.nn.gating import gated_feedforward
 from personaplex.core.nn.norm import RMSNorm
-from personaplex.core.nn.products import Packable, linear
 from personaplex.core.nn.packed import attend_steps
+from personaplex.core.nn.products import Packable, linear
 
 Choose = Callable[[Tensor, int], Tensor]
 

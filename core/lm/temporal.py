@@ -10,8 +10,8 @@ from personaplex.core.nn.attention import attend_chunk, chunk_mask
 from personaplex.core.nn.cache import KVCache
 from personaplex.core.nn.gating import gated_feedforward
 from personaplex.core.nn.norm import RMSNorm
-from personaplex.core.nn.products import Packable, linear
 from personaplex.core.nn.packed import StepAttention, heads_of
+from personaplex.core.nn.products import Packable, linear
 from personaplex.core.nn.rotary import Rotation
 
 Attend = Callable[[Tensor, int], Tensor]

@@ -88,8 +88,8 @@ def default_slots(calls: int, slot_bytes: int, device: torch.device, to_load: in
 
 
 def allocatable_slots(lm: LM, slots: int, positions: int) -> int:
-    """`slots`, halved until the device has memory for a cache of so many; its error where there is none for one."""
-    while True:
+    """`slots`, halved until a GPU has memory for a cache of so many; its error where there is none for one."""
+    while lm.device.type == "cuda":
         try:
             lm.zeros(slots, positions)
             return slots
@@ -98,6 +98,7 @@ def allocatable_slots(lm: LM, slots: int, positions: int) -> int:
                 raise
         slots //= 2
         torch.cuda.empty_cache()
+    return slots
 
 
 def _count(layout: Layout) -> int:

@@ -14,18 +14,18 @@ import torch
 
 def is_used(device: torch.device) -> bool:
     """Whether what runs on `device` takes the fused kernels."""
-    return device.type == "cuda" and not fault(_index(device))
+    return device.type == "cuda" and not fault(index(device))
 
 
 @cache
-def fault(index: int) -> str:
+def fault(gpu: int) -> str:
     """Why the GPU with this number does not run the kernels; empty where it does."""
     if find_spec("triton") is None:
         return "Triton is not installed"
     from personaplex.core.nn import fused_check
 
     try:
-        wrong = fused_check.differing(torch.device("cuda", index))
+        wrong = fused_check.differing(torch.device("cuda", gpu))
     except Exception as error:  # whatever a compiler raises, torch's kernels do the same work
         lines = str(error).strip().splitlines() or [type(error).__name__]
         return f"Triton's kernels don't run: {lines[0]}"
@@ -38,5 +38,6 @@ def launch(kernel: Any, grid: Sequence[int], *arguments: Any, **constants: Any) 
         kernel[tuple(grid)](*arguments, **constants)
 
 
-def _index(device: torch.device) -> int:
+def index(device: torch.device) -> int:
+    """The number of a GPU."""
     return torch.cuda.current_device() if device.index is None else device.index

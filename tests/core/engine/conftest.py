@@ -74,7 +74,8 @@ class Recording(TorchDispatchMode):
 def tensors(value: Any) -> Iterator[Tensor]:
     """All tensors in some arguments or results."""
     if isinstance(value, Tensor):
-        yield value
+        if not value.is_mkldnn:  # a packed weight, which stays as it is
+            yield value
     elif isinstance(value, dict):
         yield from tensors(list(value.values()))
     elif isinstance(value, tuple | list):

@@ -46,6 +46,8 @@ def test_a_host_keeps_a_share(monkeypatch: pytest.MonkeyPatch) -> None:
 class Cramped:
     """A language model whose device has memory for so many slots."""
 
+    device = GPU
+
     def __init__(self, room: int) -> None:
         self.room = room
 
