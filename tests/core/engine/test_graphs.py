@@ -13,14 +13,15 @@ from personaplex.core.config import CODEBOOKS, DepthConfig
 from personaplex.core.engine import slots
 from personaplex.core.engine.session import Persona, RecordedVoice, prefill
 from personaplex.core.engine.slots import Engine
+from personaplex.core.lm.model import LM
 from personaplex.core.machine import bench
 from personaplex.core.nn import attention, cache
-from personaplex.core.nn.products import pack
+from personaplex.core.nn.invariant import InvariantMatrix
+from personaplex.core.nn.products import Packable, pack
 from personaplex.core.sampling.draw import Sampling
 from personaplex.samples import tiny
 
 if TYPE_CHECKING:
-    from personaplex.core.lm.model import LM
     from tests.core.conftest import LoadedCase
     from tests.core.engine.conftest import FakeCuda
 
@@ -92,13 +93,18 @@ def test_a_graph_for_each_length_read(
     assert len(plain.unique(dim=0)) > 25
 
 
+def very_small() -> LM:
+    """A model for Triton's interpreter, not packed."""
+    depth = DepthConfig(dim=16, num_heads=1, num_layers=1, feedforward=24, codebooks=8)
+    shape = replace(tiny.CONFIG.lm, dim=16, num_heads=1, num_layers=1, feedforward=24, depth=depth)
+    return bench.random_model(replace(tiny.CONFIG, lm=shape), torch.device("cpu"), torch.float32, seed=1)[0]
+
+
 @pytest.mark.usefixtures("fused_kernels")
 def test_one_graph_for_all_lengths(captured: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with Triton, whose kernels are interpreted here, which takes a very small model."""
     monkeypatch.setattr(cache, "READ_BLOCK", 16)
-    depth = DepthConfig(dim=16, num_heads=1, num_layers=1, feedforward=24, codebooks=8)
-    shape = replace(tiny.CONFIG.lm, dim=16, num_heads=1, num_layers=1, feedforward=24, depth=depth)
-    lm, _ = bench.random_model(replace(tiny.CONFIG, lm=shape), torch.device("cpu"), torch.float32, seed=1)
+    lm = very_small()
     pack(lm)
     calls = ((0, 0, 30, 3), (1, 1, 3, 1), (1, 2, 14, 1))
     personas = {length: bench.filled_persona(lm, length) for _, _, length, _ in calls}
@@ -106,6 +112,30 @@ def test_one_graph_for_all_lengths(captured: FakeCuda, monkeypatch: pytest.Monke
     assert torch.equal(play(lm, personas, Sampling(), True, calls), plain)
     assert captured.graphs == 1
     assert len(plain.unique(dim=0)) == len(plain)
+
+
+@pytest.mark.usefixtures("fused_kernels")
+def test_with_invariant_products_slots_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call alone in its engine gets the logits that it gets in the third of three slots, beside another."""
+    lm = very_small()
+    for part in lm.modules():
+        if isinstance(part, Packable):
+            part.pack_own(InvariantMatrix)
+    monkeypatch.setattr(LM, "_check_packed", lambda _: None)
+    ours, other = bench.filled_persona(lm, 9), bench.filled_persona(lm, 21)
+
+    def logits(rows: int, slot: int) -> Tensor:
+        engine, found = Engine(lm, rows, 30, Sampling()), list[Tensor]()
+        engine.admit(slot, ours, seed=1, calls=2)
+        if rows > 1:
+            engine.admit(0, other, seed=2, calls=2)
+        for tick in codes(2, 5):
+            engine.step(tick.expand(rows, -1), lambda _, these: found.append(these[slot].clone()))
+        return torch.cat(found)
+
+    alone = logits(1, 0)
+    assert torch.equal(logits(3, 2), alone)
+    assert len(alone.unique()) > 1000
 
 
 def test_what_a_tick_changes_is_put_back_after_the_warm_up(

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from personaplex.core.config import CODEBOOKS, PERSONAPLEX_7B
 from personaplex.core.lm.model import LM
 from personaplex.core.nn import fused
+from personaplex.core.nn.products import pack
 from personaplex.core.sampling.draw import Sampling
 
 META = torch.device("meta")
@@ -58,10 +59,11 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
         yield counting.kernels
 
 
-def tick(slots: int, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+def tick(slots: int, monkeypatch: pytest.MonkeyPatch, invariant: bool = False) -> Counter[str]:
     """Of one tick of the 7B with the default sampling, 400 positions behind every call."""
     with META:
         lm = LM(replace(PERSONAPLEX_7B.lm)).to(torch.bfloat16).requires_grad_(False)
+    pack(lm, invariant)
     state = lm.zeros(slots, 750)
     state.cache.filled = [400] * slots
     user = torch.zeros(slots, CODEBOOKS, dtype=torch.int64, device=META)
@@ -78,6 +80,14 @@ def test_kernels_a_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     kernels = tick(64, monkeypatch)
     assert kernels.total() <= BUDGET, kernels.most_common()
     assert kernels == tick(1, monkeypatch)
+
+
+@pytest.mark.usefixtures("fused_kernels")
+def test_batch_invariant_products_are_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels, plain = tick(64, monkeypatch, invariant=True), tick(64, monkeypatch)
+    assert kernels["linear"] == plain["_product"] == 0
+    assert kernels["_product"] == plain["linear"] == 330
+    assert kernels.total() == plain.total()
 
 
 def test_kernels_a_tick_without_triton(monkeypatch: pytest.MonkeyPatch) -> None:
