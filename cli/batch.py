@@ -127,6 +127,7 @@ def batch(
     dtype: o.DtypeName = o.Dtype.auto,
     cpu_offload: o.CpuOffload = False,
     cuda_graphs: o.CudaGraphs = o.Graphs.auto,
+    batch_invariant: o.BatchInvariant = False,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
     log_level: o.Level = LogLevel.warning,
@@ -169,7 +170,14 @@ def batch(
         ),
         align=align,
         model=ModelOptions(
-            model, hf_repo, revision, Overrides(moshi_weight, mimi_weight, tokenizer), device, dtype, cpu_offload
+            model,
+            hf_repo,
+            revision,
+            Overrides(moshi_weight, mimi_weight, tokenizer),
+            device,
+            dtype,
+            cpu_offload,
+            batch_invariant,
         ),
         graphs=cuda_graphs is o.Graphs.auto and not cpu_offload,
         slots=slots,

@@ -34,7 +34,7 @@ from personaplex.core.engine.call import live_calls
 from personaplex.core.engine.job import Failure, Job, NamedVoice, Prompt, Response
 from personaplex.core.errors import PersonaplexError
 from personaplex.core.files import make_folder
-from personaplex.core.machine.memory import cache_bytes, default_slots, free_bytes, model_size
+from personaplex.core.machine.memory import allocatable_slots, cache_bytes, default_slots, free_bytes, model_size
 from personaplex.core.weights.model import Model
 from personaplex.voices.catalogue import find
 from personaplex.voices.loading import load_voice
@@ -87,7 +87,8 @@ def _dry_run(planned: Sequence[PlannedItem], request: BatchRequest) -> None:
     device = pick_device(request.model.device)
     longest = max(frames, default=0)
     slot = cache_bytes(config, 1, longest + PROMPT_ALLOWANCE, width)
-    slots = choose_slots(request.slots, len(frames), slot, device)
+    weights = model_size(config, 1, longest, width).weights_bytes
+    slots = choose_slots(request.slots, len(frames), slot, device, to_load=weights)
     plan = BatchPlan(
         items=len(todo.run) + len(todo.done),
         skipped=len(todo.done),
@@ -97,7 +98,7 @@ def _dry_run(planned: Sequence[PlannedItem], request: BatchRequest) -> None:
         longest_frames=longest,
         slots=slots,
         cache_bytes=slots * slot,
-        weights_bytes=model_size(config, slots, longest, width).weights_bytes,
+        weights_bytes=weights,
     )
     show_plan(plan, unreadable, request.as_json)
 
@@ -221,14 +222,14 @@ def _job(item: PlannedItem, voice: NamedVoice | PersonaplexError, request: Batch
     return job
 
 
-def choose_slots(asked: int | None, calls: int, slot_bytes: int, device: torch.device) -> int:
+def choose_slots(asked: int | None, calls: int, slot_bytes: int, device: torch.device, to_load: int = 0) -> int:
     """The asked-for number of slots, or as many as fit into the free memory, each with a cache of `slot_bytes`.
 
-    A CPU needs no more than there are calls. Elsewhere another number might give other bits, so that what is left of
-    a batch takes no fewer than the whole.
+    `to_load` are the bytes of weights that are yet to come. A CPU needs no more than there are calls. Elsewhere another
+    number might give other bits, so that what is left of a batch takes no fewer than the whole.
     """
     if asked is None:
-        return default_slots(calls, slot_bytes, device)
+        return default_slots(calls, slot_bytes, device, to_load)
     return max(1, min(asked, calls)) if device.type == "cpu" else asked
 
 
@@ -239,6 +240,8 @@ def _told_slots(jobs: Sequence[Job], request: BatchRequest, model: Model) -> int
     longest = positions(jobs, request.align.value)
     slot = cache_bytes(model.config, 1, longest, model.lm.dtype.itemsize)
     slots = choose_slots(request.slots, len(jobs), slot, model.device)
+    if request.slots is None:
+        slots = allocatable_slots(model.lm, slots, longest)
     gib = 2**30
     notice(
         f"slots: {slots}, each with {slot / gib:.3f} GiB of cache for the longest call "

@@ -13,6 +13,7 @@ from personaplex.cli.console import log
 from personaplex.cli.options import Dtype, check_utf8, key_and_value, read_text
 from personaplex.core.errors import ModelError, UsageError, VoiceError
 from personaplex.core.lm.tokenizer import Tokenizer
+from personaplex.core.nn import fused
 from personaplex.core.nn.products import pack
 from personaplex.core.weights import model as models
 from personaplex.core.weights.model import Model, ModelFiles, Overrides
@@ -34,6 +35,7 @@ class ModelOptions:
     device: str
     dtype: Dtype
     cpu_offload: bool
+    batch_invariant: bool = False
 
     @property
     def name(self) -> str:
@@ -75,6 +77,8 @@ class LocatedModel:
     def load(self) -> Model:
         """The model on its device; raises ModelError."""
         start = time.perf_counter()
+        if self.options.cpu_offload and self.options.batch_invariant:
+            raise UsageError("--cpu-offload and --batch-invariant exclude each other", "give one of them")
         device = pick_device(self.options.device)
         dtype = None if self.options.dtype is Dtype.auto else getattr(torch, self.options.dtype)
         offloaded = self.options.cpu_offload and device.type != "cpu"
@@ -87,9 +91,20 @@ class LocatedModel:
         if offloaded:
             offload(model, device)
         else:
-            pack(model.lm)
+            pack(model.lm, self._is_invariant(device))
+        if device.type == "cuda" and (trouble := fused.fault(fused.index(device))):
+            log.warning("%s: %s; torch's kernels do the same work, more slowly", device, trouble)
         log.info("loaded %s on %s in %.2f s", model.name, device, time.perf_counter() - start)
         return model
+
+    def _is_invariant(self, device: torch.device) -> bool:
+        """Whether products on a GPU are to round alike for any number of slots, which those on a CPU always do."""
+        if not self.options.batch_invariant or device.type == "cpu":
+            return False
+        if not fused.is_used(device):
+            what = f"--batch-invariant: Triton's kernels don't run on {device}"
+            raise ModelError(what, "give --slots instead, the same every time")
+        return True
 
 
 def pick_device(name: str) -> torch.device:

@@ -67,6 +67,7 @@ def offline(
     dtype: o.DtypeName = o.Dtype.auto,
     cpu_offload: o.CpuOffload = False,
     cuda_graphs: o.CudaGraphs = o.Graphs.auto,
+    batch_invariant: o.BatchInvariant = False,
     pace: Annotated[
         o.PaceOption,
         o.option("--pace", panel=o.RUN, help="none: as fast as it goes; realtime: as a live call, its latencies told."),
@@ -106,7 +107,14 @@ def offline(
         paths=OutputPaths(wav, output_text or wav.with_suffix(".json"), mix_wav),
         output=OutputOptions(output_subtype, output_rate, parse_formats(format), save_tokens),
         model=ModelOptions(
-            model, hf_repo, revision, Overrides(moshi_weight, mimi_weight, tokenizer), device, dtype, cpu_offload
+            model,
+            hf_repo,
+            revision,
+            Overrides(moshi_weight, mimi_weight, tokenizer),
+            device,
+            dtype,
+            cpu_offload,
+            batch_invariant,
         ),
         graphs=cuda_graphs is o.Graphs.auto and not cpu_offload,
         long_audio=long_audio,

@@ -67,7 +67,7 @@ def run_one(request: Request) -> dict[str, object]:
 
     with CallProgress(request.progress) as progress:
         if live:
-            outcome = deliver(run_live(job, model, request.sampling, align, progress.follow))
+            outcome = deliver(run_live(job, model, request.sampling, align, request.graphs, progress.follow))
         else:
             outcome = _run_batch(
                 Batch(model, Plan(1, request.sampling, align, request.graphs), deliver, progress.update), job

@@ -176,6 +176,9 @@ CudaGraphs = Annotated[
 CpuOffload = Annotated[
     bool, option("--cpu-offload", panel=MODEL, help="Keep the large layers in host memory, for a small GPU (slow).")
 ]
+BatchInvariant = Annotated[
+    bool, option("--batch-invariant", panel=MODEL, help="On CUDA: the same bits for any --slots, more slowly.")
+]
 
 VoiceFolder = Annotated[
     Path | None, option("--voice-prompt-dir", panel=PERSONA, help="Folder in which voices are looked up by name.")

@@ -101,8 +101,11 @@ def _run_block(request: BatchRequest, model: LocatedModel | None) -> dict[str, A
     """What the transcripts of all finished items say of the model, as far as it can be told without loading it."""
     device = pick_device(request.model.device).type
     engine: dict[str, Any] = {"device": device, "pace": "batch"}
-    if request.slots is not None and device != "cpu":  # whose bits don't depend on them
+    invariant = request.model.batch_invariant
+    if request.slots is not None and device != "cpu" and not invariant:  # else bits don't depend on them
         engine["slots"] = request.slots
+    if device == "cuda":
+        engine["products"] = "triton" if invariant else None
     if request.model.dtype is not Dtype.auto:
         engine["dtype"] = request.model.dtype.value
     elif model is not None:

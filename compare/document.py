@@ -72,6 +72,7 @@ class _Model(_Checked):
 
 
 class _Engine(_Checked):
+    gpu: dict[str, Any] | None = None
     versions: dict[str, str]
 
 

@@ -48,7 +48,8 @@ def _facts(document: Mapping[str, Any]) -> dict[str, Any]:
     """What the bits depend on, by place."""
     sampling = {f"sampling.{name}": value for name, value in document["sampling"].items()}
     versions = {f"engine.versions.{name}": value for name, value in document["engine"]["versions"].items()}
-    return {place: _at(document, place) for place in (*_NAMES_OF_WEIGHTS, *_PLACES)} | sampling | versions
+    gpu = {f"engine.gpu.{name}": value for name, value in (document["engine"].get("gpu") or {}).items()}
+    return {place: _at(document, place) for place in (*_NAMES_OF_WEIGHTS, *_PLACES)} | sampling | gpu | versions
 
 
 def _at(document: Mapping[str, Any], place: str) -> Any:

@@ -32,6 +32,8 @@ from personaplex.core.files import write_text
 from personaplex.core.lm.tokenizer import Tokenizer
 from personaplex.core.machine.device_kind import device_kind
 from personaplex.core.nn import compiled
+from personaplex.core.nn.invariant import are_invariant
+from personaplex.core.nn.precision import cuda_info
 from personaplex.core.nn.products import ways
 from personaplex.core.sampling.draw import Sampling
 from personaplex.core.sampling.noise import LAYOUT
@@ -103,16 +105,18 @@ class Run:
         cls, model: Model, slots: int, sampling: Sampling, align: Align, options: OutputOptions, pace: Pace = "batch"
     ) -> "Run":
         """The run of a loaded model. A CPU's bits may depend on its threads, a GPU's on the slots."""
-        device = model.device.type
+        device, gpu = model.device.type, cuda_info(model.device)
+        invariant = are_invariant(model.lm.text_linear)
         engine = EngineInfo(
             device=device,
             device_kind=device_kind(model.device),
             dtype=str(model.lm.dtype).removeprefix("torch."),
-            products=ways(model.lm) if device == "cpu" else None,
+            products=ways(model.lm) if device == "cpu" else "triton" if invariant else None,
             rounding=rounding(model.lm, model.mimi) if device == "cpu" else None,
             threads=torch.get_num_threads() if device == "cpu" else None,
-            slots=None if device == "cpu" else slots,
+            slots=None if device == "cpu" or invariant else slots,
             pace=pace,
+            gpu=None if gpu is None else asdict(gpu),
             versions=_versions(model),
         )
         info = ModelInfo(model.name, model.revision, model.weights_sha256, model.tokenizer.sha256)

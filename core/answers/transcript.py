@@ -92,8 +92,8 @@ class EngineInfo:
     `device_kind` is a GPU's name, or a CPU's with the instruction set that torch uses of it. Of a CPU, `products` tells
     how products are computed (`core.nn.products.ways`), and `rounding` is equal where two of them round alike.
     `threads` (of a CPU) and `slots` are None where the answer can't depend on them. `pace` is "batch" for a codec that
-    runs over whole calls, "realtime" for one that runs frame by frame. `versions` are of the packages that the answer
-    depends on.
+    runs over whole calls, "realtime" for one that runs frame by frame. `gpu` is `CudaInfo`, on
+    CUDA alone. `versions` are of the packages that the answer depends on.
     """
 
     device: str
@@ -104,6 +104,7 @@ class EngineInfo:
     threads: int | None
     slots: int | None
     pace: str
+    gpu: Mapping[str, Any] | None
     versions: Mapping[str, str]
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from personaplex.core.config import CODEBOOKS, FRAME_SAMPLES, STREAMS
 from personaplex.core.lm.model import LM
 from personaplex.core.mimi.codec import Mimi
-from personaplex.core.nn.attention import attend_step
+from personaplex.core.nn.packed import StepAttention
 from personaplex.core.nn.products import probe, results
 from personaplex.core.nn.rotary import Rotation
 
@@ -37,14 +37,15 @@ def _transformers(lm: LM) -> tuple[Tensor, ...]:
     cache.advance(KEYS - 1, [True])
     rotation = Rotation.at(cache.length[:, None], lm.config.head_dim)
     x = lm.embed(torch.ones(1, STREAMS, dtype=torch.int64, device=lm.device))[:, None]
-
-    def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return attend_step(query, key, value, cache, 0)
-
-    hidden = temporal(x, rotation, attend)
+    hidden = _summed(temporal(x, None, StepAttention(cache, rotation), 0))
     heads, width = lm.depth.heads, lm.config.depth.dim
     keys = hidden.new_zeros(2, 1, heads, CODEBOOKS, width // heads)
-    return hidden, depth(probe(width, lm.dtype)[None, None], keys[0], keys[1], 0)
+    return hidden, _summed(depth(probe(width, lm.dtype)[None, None], None, keys[0], keys[1], 0))
+
+
+def _summed(layer: tuple[Tensor, Tensor]) -> Tensor:
+    """What a layer gives, with the sum made that it leaves to the next."""
+    return layer[0] + layer[1]
 
 
 def _codec(mimi: Mimi) -> tuple[Tensor, ...]:

@@ -8,6 +8,7 @@ from personaplex.core.config import AGENT, STREAMS, USER, LMConfig
 from personaplex.core.lm.depth import Choose, DepthTransformer
 from personaplex.core.lm.state import FREE, LMState
 from personaplex.core.lm.temporal import TemporalTransformer
+from personaplex.core.nn import fused
 from personaplex.core.nn.products import Matrix, Packable, linear
 
 PREFILL_CHUNK = 256
@@ -39,6 +40,10 @@ class LM(Packable):
 
     def embed(self, columns: Tensor) -> Tensor:
         """Sum of the embeddings of columns int64 [..., 17] -> [..., dim], added in the reference's order."""
+        if columns.ndim == 2 and fused.is_used(self.device):
+            from personaplex.core.nn import triton_rows  # needs Triton, so only where it is used
+
+            return triton_rows.embed(columns, self.emb, self.text_emb)
         total = F.embedding(columns[..., 1], self.emb[0])
         for stream in range(2, STREAMS):
             total = total + F.embedding(columns[..., stream], self.emb[stream - 1])

@@ -5,6 +5,7 @@ positions at once into its ring and mislabels the oldest slot once the ring is f
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -15,7 +16,30 @@ from personaplex.core.nn.cache import KVCache
 from personaplex.core.nn.rows import PerRow
 
 
-def attend_step(query: Tensor, key: Tensor, value: Tensor, cache: KVCache, layer: int) -> Tensor:
+@dataclass(frozen=True)
+class Place:
+    """Where the next position of every row goes and, but on a CPU, what it may see; shared by all layers of a stack."""
+
+    rows: Tensor  # int64 [B]
+    slot: Tensor  # int64 [B]
+    bias: Tensor | None  # [B, 1, 1, read] in the keys' type, 0 where a key is visible, else minus infinity
+
+    @classmethod
+    def next(cls, cache: KVCache) -> "Place":
+        """The place of the position that the cache has not got yet."""
+        device = cache.length.device
+        bias = None if device.type == "cpu" else hiding(cache)
+        return cls(torch.arange(cache.rows, device=device), cache.length % cache.slots, bias)
+
+
+def hiding(cache: KVCache) -> Tensor:
+    """What hides from each row's next position the keys it may not see, as in `Place`."""
+    hidden = torch.arange(cache.read, device=cache.length.device) > cache.length[:, None]
+    bias = torch.zeros(hidden.shape, device=hidden.device, dtype=cache.keys.dtype)
+    return bias.masked_fill_(hidden, -torch.inf)[:, None, None]
+
+
+def attend_step(query: Tensor, key: Tensor, value: Tensor, cache: KVCache, layer: int, place: Place) -> Tensor:
     """Write one position into every row's ring and attend from it: [B, H, 1, D] -> [B, H, 1, D].
 
     The ring is as long as the window, so all of a full ring is visible. The caller advances the rows that are in use
@@ -23,12 +47,11 @@ def attend_step(query: Tensor, key: Tensor, value: Tensor, cache: KVCache, layer
     reads it.
     """
     keys, values = cache.keys[layer], cache.values[layer]
-    rows = torch.arange(cache.rows, device=query.device)
-    slot = cache.length % cache.slots
-    keys[rows, :, slot] = key[:, :, 0]
-    values[rows, :, slot] = value[:, :, 0]
-    attend = _attend_rows if query.device.type == "cpu" else _attend_masked
-    return attend(query, keys, values, cache)
+    keys[place.rows, :, place.slot] = key[:, :, 0]
+    values[place.rows, :, place.slot] = value[:, :, 0]
+    if place.bias is not None:
+        return attend_masked(query, keys, values, place.bias)
+    return _attend_rows(query, keys, values, cache)
 
 
 def _attend_rows(query: Tensor, keys: Tensor, values: Tensor, cache: KVCache) -> Tensor:
@@ -47,11 +70,14 @@ def _attend_rows(query: Tensor, keys: Tensor, values: Tensor, cache: KVCache) ->
     return torch.cat(seen)
 
 
-def _attend_masked(query: Tensor, keys: Tensor, values: Tensor, cache: KVCache) -> Tensor:
-    """All rows at once over as many whole blocks of the ring as the longest row needs, the rest masked."""
-    read = cache.read
-    visible = torch.arange(read, device=query.device) <= cache.length[:, None]
-    return scaled_dot_product_attention(query, keys[:, :, :read], values[:, :, :read], visible[:, None, None])
+def attend_masked(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor) -> Tensor:
+    """All rows at once over as many whole blocks of the ring as the longest row needs, the rest masked.
+
+    With a mask and cuDNN's kernels off, a GPU of CUDA takes the memory-efficient kernel: tiles of keys in order, one
+    program a row and head, so that keys which others need and this row does not change no bit of it.
+    """
+    read = bias.shape[-1]
+    return scaled_dot_product_attention(query, keys[:, :, :read], values[:, :, :read], bias)
 
 
 def attend_few(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:

@@ -1,16 +1,25 @@
 """Gated SiLU feed-forward (arXiv 2002.05202)."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from personaplex.core.nn.products import Matrix, linear
+from personaplex.core.nn import fused
+from personaplex.core.nn.products import linear
 from personaplex.core.nn.rows import PerRow
 
 
-def gated_feedforward(x: Tensor, linear_in: Tensor | Matrix, linear_out: Tensor | Matrix) -> Tensor:
+def gated_feedforward(x: Tensor, linear_in: Tensor | nn.Module, linear_out: Tensor | nn.Module) -> Tensor:
     """[B, T, dim] -> [B, T, dim]: silu(first half) * second half of x · linear_inᵀ [2f, dim], then · linear_outᵀ."""
-    return linear(_gate(linear(x, linear_in)), linear_out)
+    return linear(_gated(linear(x, linear_in)), linear_out)
+
+
+def _gated(projected: Tensor) -> Tensor:
+    if fused.is_used(projected.device):
+        from personaplex.core.nn import triton_rows  # needs Triton, so only where it is used
+
+        return triton_rows.gate(projected)
+    return _gate(projected)
 
 
 @PerRow

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from personaplex.core.nn import fused
 from personaplex.core.nn.rows import PerRow
 
 
@@ -17,6 +18,15 @@ class RMSNorm(nn.Module):
         """[B, T, dim] -> the same shape and type."""
         wide = x.float()
         return (wide * (self.alpha.float() * _scale(wide))).to(x.dtype)
+
+    def after(self, x: Tensor, delta: Tensor | None) -> tuple[Tensor, Tensor]:
+        """x + delta, or x where that is None, and its norm: both of the shape of `x` [B, T, dim]."""
+        if fused.is_used(x.device):
+            from personaplex.core.nn import triton_rows  # needs Triton, so only where it is used
+
+            return triton_rows.add_norm(x, delta, self.alpha)
+        total = x if delta is None else x + delta
+        return total, self(total)
 
 
 @PerRow

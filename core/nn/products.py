@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from personaplex.core.nn.invariant import InvariantMatrix
+
 Layout = Literal["packed", "plain"]
 
 BLOCKS = (1, 2, 4)  # how few rows may define a row's result, if as many as TOGETHER give the same
@@ -152,9 +154,12 @@ def _same(one: Tensor | None, other: Tensor | None) -> bool:
     return one is not None and other is not None and torch.equal(one, other)
 
 
-def linear(x: Tensor, weight: Tensor | Matrix) -> Tensor:
+def linear(x: Tensor, weight: Tensor | nn.Module) -> Tensor:
     """x · weightᵀ: [..., in] and [out, in] -> [..., out]."""
-    return weight(x) if isinstance(weight, Matrix) else F.linear(x, weight)
+    if isinstance(weight, Tensor):
+        return F.linear(x, weight)
+    out: Tensor = weight(x)
+    return out
 
 
 class Packable(nn.Module):
@@ -163,25 +168,30 @@ class Packable(nn.Module):
     matrices: tuple[str, ...] = ()
     stacks: tuple[str, ...] = ()
 
-    def pack_own(self) -> None:
+    def pack_own(self, kind: "type[Matrix | InvariantMatrix]") -> None:
         """Make this module's weights matrices, one after the other, so that no more than one is there twice."""
         for name in self.matrices:
             weight = getattr(self, name)
             if isinstance(weight, nn.Parameter):
                 delattr(self, name)
-                setattr(self, name, Matrix(weight))
+                setattr(self, name, kind(weight))
         for name in self.stacks:
             weights = getattr(self, name)
             if isinstance(weights, nn.Parameter):
                 delattr(self, name)
-                setattr(self, name, nn.ModuleList(Matrix(weight) for weight in weights.unbind()))
+                setattr(self, name, nn.ModuleList(kind(weight) for weight in weights.unbind()))
 
 
-def pack(module: nn.Module) -> None:
-    """Make all weights below `module` that multiply calls' rows matrices, if they are on a CPU; again does nothing."""
+def pack(module: nn.Module, invariant: bool = False) -> None:
+    """Make all weights below `module` that multiply calls' rows matrices; again does nothing.
+
+    On a CPU always, on CUDA only if `invariant`: there it costs speed.
+    """
     for part in module.modules():
-        if isinstance(part, Packable) and all(one.device.type == "cpu" for one in part.parameters()):
-            part.pack_own()
+        if isinstance(part, Packable):
+            on_cpu = all(one.device.type == "cpu" for one in part.parameters())
+            if on_cpu or invariant:
+                part.pack_own(Matrix if on_cpu else InvariantMatrix)
 
 
 def ways(module: nn.Module) -> str:

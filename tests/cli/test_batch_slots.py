@@ -27,8 +27,12 @@ def test_as_many_slots_as_asked_for() -> None:
 
 def test_as_many_slots_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda device: 10 * MIB)
-    assert choose_slots(None, 100, MIB, GPU) == choose_slots(None, 100, MIB, CPU) == 7
-    assert choose_slots(None, 3, MIB, GPU) == 3
+    assert choose_slots(None, 100, MIB, CPU) == 7
+    assert choose_slots(None, 100, MIB, CPU, to_load=5 * MIB) == 3
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 4096 * MIB)
+    assert choose_slots(None, 100, 100 * MIB, GPU) == 8
+    assert choose_slots(None, 3, 100 * MIB, GPU) == 3
+    assert choose_slots(None, 100, 100 * MIB, GPU, to_load=600 * MIB) == 4
 
 
 @pytest.fixture
@@ -51,7 +55,7 @@ def skipped(desk: Desk, *options: str) -> int:
 def test_done_with_other_slots_on_a_gpu(done: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "ab":
         document = done.document(f"out/{name}.json")
-        document["engine"] |= {"device": "cuda", "slots": 4 if name == "a" else 2}
+        document["engine"] |= {"device": "cuda", "products": None, "slots": 4 if name == "a" else 2}
         (done.folder / f"out/{name}.json").write_text(json.dumps(document), encoding="utf-8")
     monkeypatch.setattr("personaplex.cli.todo.pick_device", lambda name: GPU)
     assert skipped(done, "--slots", "4") == 1

@@ -24,6 +24,7 @@ from personaplex.compare.verdicts import IdentityDifference, Level, Recorded, To
         ({"engine": {"threads": None}}, "engine.threads", None),
         ({"engine": {"slots": 8}}, "engine.slots", 8),
         ({"engine": {"pace": "realtime"}}, "engine.pace", "realtime"),
+        ({"engine": {"gpu": {"cudnn": 91002}}}, "engine.gpu.cudnn", 91002),
         ({"output": {"align": "model"}}, "output.align", "model"),
         ({"output": {"subtype": "FLOAT"}}, "output.subtype", "FLOAT"),
         ({"output": {"sample_rate": 8000}}, "output.sample_rate", 8000),

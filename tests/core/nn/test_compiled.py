@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from personaplex.core.nn import compiled
-from personaplex.core.nn.attention import attend_step
+from personaplex.core.nn.attention import Place, attend_step
 from personaplex.core.nn.cache import KVCache
 
 HALF = torch.bfloat16
@@ -77,7 +77,7 @@ def test_without_numba_torch_attends(monkeypatch: pytest.MonkeyPatch) -> None:
         cache = KVCache.zeros(1, ROWS, HEADS, 15, DIM, torch.device("cpu"), HALF)
         steps = []
         for position in range(20):
-            steps.append(attend_step(*qkv[:, :, :, position : position + 1].unbind(), cache, 0))
+            steps.append(attend_step(*qkv[:, :, :, position : position + 1].unbind(), cache, 0, Place.next(cache)))
             cache.advance(1, [True] * ROWS)
         found.append(torch.cat(steps, dim=2))
     torch.testing.assert_close(*found, rtol=2**-6, atol=1e-2)
