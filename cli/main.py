@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from personaplex.cli import batch, bench, compare, doctor, models, offline, prompts, regress, voices
+from personaplex.cli.commands import batch, bench, compare, doctor, models, offline, prompts, regress, voices
 from personaplex.cli.console import is_debug, show_error
 from personaplex.cli.options import is_settable, option_name
 from personaplex.core.machine.device_errors import told_device_error

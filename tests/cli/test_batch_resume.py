@@ -197,7 +197,7 @@ def test_a_kill_between_two_files_of_an_item(done: Desk, monkeypatch: pytest.Mon
 
     tree = done.tree()
     with monkeypatch.context() as patch:
-        patch.setattr("personaplex.cli.batch_run.discard", killed)
+        patch.setattr("personaplex.runs.batch.discard", killed)
         with pytest.raises(Killed):
             done.batch("calls.jsonl", *OUTPUTS, "--seed", "7", "--slots", "1")
     assert again(done)[0] >= 1

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from personaplex.cli.batch_run import choose_slots
 from personaplex.core.machine import memory
+from personaplex.runs.batch import choose_slots
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Desk
@@ -53,7 +53,7 @@ def test_done_with_other_slots_on_a_gpu(done: Desk, monkeypatch: pytest.MonkeyPa
         document = done.document(f"out/{name}.json")
         document["engine"] |= {"device": "cuda", "slots": 4 if name == "a" else 2}
         (done.folder / f"out/{name}.json").write_text(json.dumps(document), encoding="utf-8")
-    monkeypatch.setattr("personaplex.cli.todo.pick_device", lambda name: GPU)
+    monkeypatch.setattr("personaplex.runs.todo.pick_device", lambda name: GPU)
     assert skipped(done, "--slots", "4") == 1
     assert skipped(done, "--slots", "2") == 1
     assert skipped(done, "--slots", "8") == 0

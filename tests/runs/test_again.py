@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from personaplex.cli import options as o
-from personaplex.cli.rerun import Rerun, batch_again, golden_settings
 from personaplex.core.sampling.draw import Sampling
 from personaplex.core.weights.model import Overrides
+from personaplex.runs.goldens.again import Rerun, batch_again, golden_settings
 
 HUB = "nvidia/personaplex-7b-v1"
 

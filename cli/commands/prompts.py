@@ -168,10 +168,10 @@ def _words(name: str | None, text: str | None, file: Path | None, field: Sequenc
 
 def _tokenizer(model: str) -> "tuple[Tokenizer, ModelConfig]":
     """The tokenizer of a model and its shapes, with no weights; raises ModelError."""
-    from personaplex.cli.known import known_model
     from personaplex.core.lm.tokenizer import Tokenizer
     from personaplex.core.weights import hub
     from personaplex.core.weights.model import locate
+    from personaplex.runs.models.known import known_model
     from personaplex.samples import tiny
     from personaplex.samples.catalog import model_folder
 

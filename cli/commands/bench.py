@@ -81,11 +81,11 @@ def _counts(text: str) -> list[int]:
 def _model(shape: Shape, model: str | None, device: str, dtype: o.Dtype) -> Any:
     import torch
 
-    from personaplex.cli.loading import ModelOptions, locate_model, pick_device
     from personaplex.core.config import PERSONAPLEX_7B
     from personaplex.core.machine.bench import SHAPE_700M, random_model
     from personaplex.core.nn.products import pack
     from personaplex.core.weights.model import Overrides
+    from personaplex.runs.models.located import ModelOptions, locate_model, pick_device
     from personaplex.samples import tiny
 
     if model is not None:

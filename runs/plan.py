@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from personaplex.cli.checks import check_channel
-from personaplex.cli.loading import prompt_text
 from personaplex.core.answers.leftovers import item_paths
 from personaplex.core.answers.outputs import OutputOptions, OutputPaths
 from personaplex.core.corpus.results import RESULTS, RUN
 from personaplex.core.corpus.sources import Item, Product, expand, item_seed, read_source
 from personaplex.core.errors import PersonaplexError, UsageError
+from personaplex.runs.jobs import check_channel
+from personaplex.runs.models.located import prompt_text
 from personaplex.voices.catalogue import find_local
 
 

@@ -11,7 +11,7 @@ from personaplex.cli.console import LogLevel, configure, log, notice, result
 from personaplex.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from personaplex.cli.loading import ModelOptions
+    from personaplex.runs.models.located import ModelOptions
     from personaplex.voices.making import MadeVoice
 
 app = typer.Typer(
@@ -112,8 +112,8 @@ def _recording_facts(path: Path, model: str | None) -> dict[str, Any]:
 
 def _widths(model: str | None) -> dict[str, int]:
     """The width of the published model, of the packaged one and of the chosen one, by name."""
-    from personaplex.cli.known import known_model
     from personaplex.core.weights.model import HUB_MODEL
+    from personaplex.runs.models.known import known_model
     from personaplex.samples import tiny
 
     names = dict.fromkeys([HUB_MODEL, tiny.NAME, *([model] if model else [])])
@@ -155,8 +155,8 @@ def create(
     if source.suffix.lower() == SUFFIX:
         raise UsageError(f"{source} is a {SUFFIX} voice already", "give a recording or a .pt voice")
     target = _target(output, voice_prompt_dir, force)
-    from personaplex.cli.loading import ModelOptions
     from personaplex.core.weights.model import Overrides
+    from personaplex.runs.models.located import ModelOptions
     from personaplex.voices.making import write_voice
 
     options = ModelOptions(model, None, revision, Overrides(), device, dtype, cpu_offload=False)
@@ -166,8 +166,8 @@ def create(
 
 def _made(source: Path, options: "ModelOptions") -> "MadeVoice":
     """The voice of a recording or of a `.pt`; raises PersonaplexError."""
-    from personaplex.cli.known import known_model
-    from personaplex.cli.loading import locate_model
+    from personaplex.runs.models.known import known_model
+    from personaplex.runs.models.located import locate_model
     from personaplex.voices.loading import is_stored, normalise, read_recording
     from personaplex.voices.making import convert_voice, make_voice
     from personaplex.voices.quality import doubts

@@ -45,10 +45,10 @@ def info(
     as_json: o.AsJson = False,
 ) -> None:
     """Show a model's tensors, parameters and the memory that it needs. Nothing is loaded or downloaded."""
-    from personaplex.cli.known import known_model
     from personaplex.core.config import FRAME_RATE
     from personaplex.core.machine.memory import model_size
     from personaplex.core.weights.layout import lm_layout, mimi_layout
+    from personaplex.runs.models.known import known_model
 
     known = known_model(name)
     model, config = known.name, known.config
@@ -159,10 +159,10 @@ def list_models(as_json: o.AsJson = False) -> None:
 
 def _rows() -> list[dict[str, Any]]:
     """Of each known model its parameters, codec included, stored type, state and folder."""
-    from personaplex.cli.known import KYUTAI, known_model
     from personaplex.core.machine.memory import model_size
     from personaplex.core.weights.cached import cached_model
     from personaplex.core.weights.model import HUB_MODEL
+    from personaplex.runs.models.known import KYUTAI, known_model
     from personaplex.samples import tiny
     from personaplex.samples.catalog import model_folder
 

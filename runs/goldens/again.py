@@ -11,10 +11,8 @@ import torch
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from personaplex.cli import options as o
-from personaplex.cli.batch import BatchRequest, Existing
-from personaplex.cli.loading import ModelOptions, prompt_text
-from personaplex.cli.offline import DEFAULT_SEED
-from personaplex.cli.planning import PlannedItem, SourceOptions, plan_items
+from personaplex.cli.commands.batch import BatchRequest, Existing
+from personaplex.cli.commands.offline import DEFAULT_SEED
 from personaplex.compare.goldens import MEND, SETTINGS
 from personaplex.core.answers.outputs import OutputOptions, part_block
 from personaplex.core.corpus.results import RUN
@@ -24,6 +22,8 @@ from personaplex.core.errors import UsageError
 from personaplex.core.faults import field_faults, first_faults
 from personaplex.core.sampling.draw import Sampling
 from personaplex.core.weights.model import Overrides
+from personaplex.runs.models.located import ModelOptions, prompt_text
+from personaplex.runs.plan import PlannedItem, SourceOptions, plan_items
 from personaplex.samples import tiny
 
 _FILES = ("moshi_weight", "mimi_weight", "tokenizer")

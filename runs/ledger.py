@@ -3,12 +3,12 @@
 import time
 from pathlib import Path
 
-from personaplex.cli.batch_report import Counts
 from personaplex.cli.console import log
-from personaplex.cli.planning import PlannedItem
 from personaplex.core.corpus.results import ResultRow, failed_row, merge_results
 from personaplex.core.corpus.sources import Item
 from personaplex.core.errors import PersonaplexError
+from personaplex.runs.forecast import Counts
+from personaplex.runs.plan import PlannedItem
 
 FLUSH_SECONDS = 20.0
 

@@ -82,13 +82,13 @@ def offline(
     """
     configure(log_level, quiet)
     begun = time.perf_counter()
-    from personaplex.cli.checks import check_channel, check_seed, draw_seed
-    from personaplex.cli.loading import ModelOptions, prompt_text
-    from personaplex.cli.offline_run import Request, run_one
     from personaplex.core.answers.exports import parse_formats
     from personaplex.core.answers.outputs import OutputOptions, OutputPaths
     from personaplex.core.sampling.draw import Sampling
     from personaplex.core.weights.model import Overrides
+    from personaplex.runs.call import Request, run_one
+    from personaplex.runs.jobs import check_channel, check_seed, draw_seed
+    from personaplex.runs.models.located import ModelOptions, prompt_text
 
     log.info("imported in %.2f s", time.perf_counter() - begun)
     wav = output_wav or Path(f"{input_wav.stem}.agent.wav")

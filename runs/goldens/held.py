@@ -7,18 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from personaplex.cli.batch_run import INTERRUPTED, execute
-from personaplex.cli.compare_report import DIFFERENT, Reports, report
+from personaplex.cli.comparison import DIFFERENT, Reports, report
 from personaplex.cli.console import log, notice, result
-from personaplex.cli.rerun import (
-    Rerun,
-    batch_again,
-    expected_answer,
-    golden_row,
-    golden_settings,
-    planned_again,
-    read_settings,
-)
 from personaplex.compare import goldens as g
 from personaplex.compare.document import answer
 from personaplex.compare.ladder import compare_runs
@@ -28,6 +18,16 @@ from personaplex.compare.verdicts import Comparison, Level, Recorded, Status, To
 from personaplex.core.answers.resume import agrees
 from personaplex.core.corpus.results import RUN
 from personaplex.core.errors import UsageError
+from personaplex.runs.batch import INTERRUPTED, execute
+from personaplex.runs.goldens.again import (
+    Rerun,
+    batch_again,
+    expected_answer,
+    golden_row,
+    golden_settings,
+    planned_again,
+    read_settings,
+)
 
 
 @dataclass(frozen=True)

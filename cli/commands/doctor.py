@@ -77,8 +77,8 @@ def _voices_folder() -> Iterator["Finding"]:
 
 def _run() -> "Finding":
     """A second of a sample call through `tiny`, on the device that a call would take."""
-    from personaplex.cli.loading import pick_device
     from personaplex.core.machine.health import Finding
+    from personaplex.runs.models.located import pick_device
 
     start = time.perf_counter()
     device = pick_device("auto")

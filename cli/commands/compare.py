@@ -78,7 +78,7 @@ def compare(
     Exit 0: the same; 4: different; 2: nothing to compare.
     """
     configure(log_level, quiet)
-    from personaplex.cli.compare_report import Reports, report
+    from personaplex.cli.comparison import Reports, report
     from personaplex.compare.ladder import compare_runs
     from personaplex.compare.verdicts import Tolerances
 

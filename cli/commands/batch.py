@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from personaplex.cli import options as o
+from personaplex.cli.commands.offline import DEFAULT_SEED
 from personaplex.cli.console import LogLevel, configure
-from personaplex.cli.offline import DEFAULT_SEED
 from personaplex.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from personaplex.cli.loading import ModelOptions
-    from personaplex.cli.planning import SourceOptions
     from personaplex.core.answers.outputs import OutputOptions
     from personaplex.core.sampling.draw import Sampling
+    from personaplex.runs.models.located import ModelOptions
+    from personaplex.runs.plan import SourceOptions
 
 EXAMPLE = "Example: personaplex batch calls/ -o answers/ --voice-prompt NATM1"
 
@@ -137,15 +137,15 @@ def batch(
     Run the same command again after an interruption: what is done is not done again.
     """
     configure(log_level, quiet)
-    from personaplex.cli.batch_run import run_batch
-    from personaplex.cli.checks import check_seed, draw_seed
-    from personaplex.cli.loading import ModelOptions, prompt_text
-    from personaplex.cli.planning import SourceOptions
     from personaplex.core.answers.exports import parse_formats
     from personaplex.core.answers.outputs import OutputOptions
     from personaplex.core.corpus.sources import Product
     from personaplex.core.sampling.draw import Sampling
     from personaplex.core.weights.model import Overrides
+    from personaplex.runs.batch import run_batch
+    from personaplex.runs.jobs import check_seed, draw_seed
+    from personaplex.runs.models.located import ModelOptions, prompt_text
+    from personaplex.runs.plan import SourceOptions
 
     if fail_fast and max_failures is not None:
         raise UsageError("--fail-fast and --max-failures exclude each other", "give one of them")
@@ -192,7 +192,7 @@ def _names(text: str) -> tuple[str, ...]:
 def _seed(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,20}", text):
         raise UsageError(f'--seeds: "{text}" is not a seed', "give whole numbers, comma-separated")
-    from personaplex.cli.checks import check_seed
+    from personaplex.runs.jobs import check_seed
 
     return check_seed(int(text))
 

@@ -7,9 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from personaplex.cli import options as o
-from personaplex.cli.checks import refuse_long
 from personaplex.cli.console import log
-from personaplex.cli.loading import ModelOptions, locate_model
 from personaplex.cli.progress import CallProgress
 from personaplex.core.answers.outputs import OutputOptions, OutputPaths, Run, write
 from personaplex.core.audio import reading
@@ -19,6 +17,8 @@ from personaplex.core.engine.job import Failure, Job, Prompt, Response
 from personaplex.core.engine.live import run_live
 from personaplex.core.errors import UsageError
 from personaplex.core.sampling.draw import Sampling
+from personaplex.runs.jobs import refuse_long
+from personaplex.runs.models.located import ModelOptions, locate_model
 from personaplex.voices.catalogue import find
 from personaplex.voices.loading import load_voice
 

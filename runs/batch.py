@@ -14,17 +14,10 @@ from typing import Any
 
 import torch
 
-from personaplex.cli.batch import BatchRequest
-from personaplex.cli.batch_report import BatchPlan, Counts, show_plan, show_summary
-from personaplex.cli.checks import refuse_long
+from personaplex.cli.commands.batch import BatchRequest
 from personaplex.cli.console import log, notice
-from personaplex.cli.known import known_model
-from personaplex.cli.ledger import Ledger
-from personaplex.cli.loading import LocatedModel, locate_model, pick_device
 from personaplex.cli.options import LongAudio
-from personaplex.cli.planning import PlannedItem, plan_items
 from personaplex.cli.progress import CallProgress
-from personaplex.cli.todo import choose_items
 from personaplex.core.answers.leftovers import discard, sweep
 from personaplex.core.answers.outputs import Run, write
 from personaplex.core.audio import reading
@@ -36,6 +29,13 @@ from personaplex.core.errors import PersonaplexError
 from personaplex.core.files import make_folder
 from personaplex.core.machine.memory import cache_bytes, default_slots, free_bytes, model_size
 from personaplex.core.weights.model import Model
+from personaplex.runs.forecast import BatchPlan, Counts, show_plan, show_summary
+from personaplex.runs.jobs import refuse_long
+from personaplex.runs.ledger import Ledger
+from personaplex.runs.models.known import known_model
+from personaplex.runs.models.located import LocatedModel, locate_model, pick_device
+from personaplex.runs.plan import PlannedItem, plan_items
+from personaplex.runs.todo import choose_items
 from personaplex.voices.catalogue import find
 from personaplex.voices.loading import load_voice
 

@@ -9,10 +9,8 @@ from typing import Any
 
 import torch
 
-from personaplex.cli.batch import BatchRequest, Existing
-from personaplex.cli.loading import LocatedModel, pick_device
+from personaplex.cli.commands.batch import BatchRequest, Existing
 from personaplex.cli.options import Dtype
-from personaplex.cli.planning import PlannedItem
 from personaplex.core.answers.outputs import part_block
 from personaplex.core.answers.resume import finished
 from personaplex.core.answers.transcript import SCHEMA
@@ -22,6 +20,8 @@ from personaplex.core.errors import UsageError
 from personaplex.core.sampling.noise import LAYOUT
 from personaplex.core.weights.checkpoint import open_checkpoint
 from personaplex.core.weights.filling import stored_dtype
+from personaplex.runs.models.located import LocatedModel, pick_device
+from personaplex.runs.plan import PlannedItem
 from personaplex.voices.catalogue import find
 
 

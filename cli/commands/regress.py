@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from personaplex.cli import compare as c
 from personaplex.cli import options as o
+from personaplex.cli.commands import compare as c
 from personaplex.cli.console import LogLevel, configure
 from personaplex.compare.verdicts import Level
 
@@ -59,7 +59,7 @@ def record(
     The recordings and voices stay where they are; the goldens name them relative to their folder.
     """
     configure(log_level, quiet)
-    from personaplex.cli.regress_run import record_goldens
+    from personaplex.runs.goldens.held import record_goldens
 
     record_goldens(run, output_dir, audio)
 
@@ -94,11 +94,11 @@ def check(
 ) -> None:
     """Run the goldens' calls again and compare: exit 0 if all is as it was, 4 if something differs."""
     configure(log_level, quiet)
-    from personaplex.cli.compare_report import Reports
-    from personaplex.cli.regress_run import Check, check_goldens
-    from personaplex.cli.rerun import Rerun
+    from personaplex.cli.comparison import Reports
     from personaplex.compare.verdicts import Tolerances
     from personaplex.core.weights.model import Overrides
+    from personaplex.runs.goldens.again import Rerun
+    from personaplex.runs.goldens.held import Check, check_goldens
 
     tolerances = Tolerances(max_wer, time_tolerance, loudness_tolerance, activity_tolerance)
     overrides = Overrides(moshi_weight, mimi_weight, tokenizer)
@@ -131,11 +131,11 @@ def update(
     Goldens that no row of the manifest names are removed, rows without a golden get one. Exit 4 if --yes is wanted.
     """
     configure(log_level, quiet)
-    from personaplex.cli.compare_report import Reports
-    from personaplex.cli.regress_run import Check, update_goldens
-    from personaplex.cli.rerun import Rerun
+    from personaplex.cli.comparison import Reports
     from personaplex.compare.verdicts import Tolerances
     from personaplex.core.weights.model import Overrides
+    from personaplex.runs.goldens.again import Rerun
+    from personaplex.runs.goldens.held import Check, update_goldens
 
     overrides = Overrides(moshi_weight, mimi_weight, tokenizer)
     rerun = Rerun(model, revision, overrides, device, dtype, slots, output_dir, progress=not quiet)
