@@ -1,7 +1,6 @@
 """The `personaplex` command: its subcommands, and how their errors end."""
 
 import os
-import signal
 import sys
 import traceback
 from importlib.metadata import version
@@ -11,6 +10,7 @@ import typer
 
 from personaplex.cli.commands import batch, bench, compare, doctor, models, offline, prompts, regress, voices
 from personaplex.cli.console import is_debug, show_error
+from personaplex.cli.interrupts import INTERRUPTED
 from personaplex.cli.options import is_settable, option_name
 from personaplex.core.machine.device_errors import told_device_error
 from personaplex.voices.catalogue import VARIABLE
@@ -91,7 +91,7 @@ def run() -> None:
             typer.echo(f"  see `{error.ctx.command_path if error.ctx else 'personaplex'} --help`", err=True)
         code = error.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        code = 128 + signal.SIGINT
+        code = INTERRUPTED
     except Exception as error:
         told = told_device_error(error)
         if told is None:

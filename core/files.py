@@ -1,4 +1,7 @@
-"""Writing files so that a kill at any moment leaves no half one: a temporary name first, then a rename."""
+"""Files of text that users name; and writing, so that a kill at any moment leaves no half file.
+
+What is written has a temporary name first and is then renamed.
+"""
 
 import errno
 import os
@@ -10,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from personaplex.core.errors import InputError
+from personaplex.core.errors import InputError, UsageError
 
 _MENDS = {
     errno.ENOSPC: "free some space, or write to another disk",
@@ -24,6 +27,24 @@ _MENDS = {
 }
 
 _PART = re.compile(r"\.(?P<stem>.+)\.(?P<process>\d{1,9})\.[0-9a-f]{8}\.part(?P<suffix>(\.[^.]*)?)")
+
+
+def check_utf8(text: str, name: str) -> None:
+    """Raise UsageError for text with bytes that are not UTF-8: no tokenizer and no transcript can take it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{name} is not valid UTF-8", "write it in UTF-8") from error
+
+
+def read_text(path: Path, name: str) -> str:
+    """The text of a file that the option `name` gives; raises UsageError."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{name} {path}: {error.strerror}", "name a text file") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} {path}: not UTF-8 text", "save it as UTF-8") from error
 
 
 @contextmanager

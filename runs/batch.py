@@ -1,60 +1,42 @@
 """Running a batch: load, make jobs, step through them, keep the ledger."""
 
 import os
-import signal
-import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
-import torch
-
-from personaplex.cli.commands.batch import BatchRequest
-from personaplex.cli.console import log, notice
-from personaplex.cli.options import LongAudio
-from personaplex.cli.progress import CallProgress
 from personaplex.core.answers.leftovers import discard, sweep
 from personaplex.core.answers.outputs import Run, write
-from personaplex.core.audio import reading
-from personaplex.core.corpus.results import ResultRow, done_row, write_run
-from personaplex.core.engine.batch import Batch, Plan, positions
+from personaplex.core.corpus.results import ResultRow, done_row
+from personaplex.core.engine.batch import Batch, Live, Plan, positions
 from personaplex.core.engine.call import live_calls
-from personaplex.core.engine.job import Failure, Job, NamedVoice, Prompt, Response
+from personaplex.core.engine.job import Failure, Job, Response
 from personaplex.core.errors import PersonaplexError
 from personaplex.core.files import make_folder
-from personaplex.core.machine.memory import cache_bytes, default_slots, free_bytes, model_size
+from personaplex.core.machine.memory import cache_bytes, choose_slots, free_bytes
 from personaplex.core.weights.model import Model
-from personaplex.runs.forecast import BatchPlan, Counts, show_plan, show_summary
-from personaplex.runs.jobs import refuse_long
-from personaplex.runs.ledger import Ledger
-from personaplex.runs.models.known import known_model
-from personaplex.runs.models.located import LocatedModel, locate_model, pick_device
+from personaplex.runs.jobs import make_jobs, voice_paths
+from personaplex.runs.ledger import Counts, Ledger
+from personaplex.runs.models.located import LocatedModel, locate_model
+from personaplex.runs.observer import Observer, Sizing, Standing
 from personaplex.runs.plan import PlannedItem, plan_items
+from personaplex.runs.request import BatchRequest
+from personaplex.runs.settings import Started, run_record, write_record
 from personaplex.runs.todo import choose_items
-from personaplex.voices.catalogue import find
-from personaplex.voices.loading import load_voice
-
-INTERRUPTED = 128 + signal.SIGINT
-PROMPT_ALLOWANCE = 256  # positions that a dry run counts for a prompt, whose length it doesn't know
 
 
-def run_batch(request: BatchRequest) -> int:
-    """Run a batch, tell how it went and return its exit code; raises PersonaplexError where nothing can be run."""
-    if request.dry_run:
-        _dry_run(plan_items(request.source, request.outputs), request)
-        return 0
-    code, counts = execute(request)
-    show_summary(counts, str(request.source.output), request.as_json)
-    return code
+@dataclass(frozen=True)
+class Outcome:
+    """How a batch went, and whether its observer stopped it."""
+
+    counts: Counts
+    stopped: bool
 
 
-def execute(request: BatchRequest) -> tuple[int, Counts]:
-    """Run a batch and return its exit code and how it went; raises PersonaplexError where nothing can be run."""
+def run_batch(request: BatchRequest, observer: Observer) -> Outcome:
+    """Run a batch; raises PersonaplexError where nothing can be run. Items that fail are counted, logged and told."""
     begun = time.perf_counter()
     planned = plan_items(request.source, request.outputs)
     output = request.source.output
@@ -65,221 +47,93 @@ def execute(request: BatchRequest) -> tuple[int, Counts]:
     ledger = Ledger(output, [item.item.id for item in planned], Counts(items=len(todo.run) + len(todo.done)))
     for _, row in todo.done:
         ledger.skipped(row)
-    code = 0
+    stopped = False
     if todo.run:
-        code = _run_items(todo.run, request, located, ledger)
+        stopped = _run_items(todo.run, request, located, ledger, observer)
     else:
         ledger.flush()
     ledger.counts.seconds = round(time.perf_counter() - begun, 3)
-    return code or (1 if ledger.counts.failed else 0), ledger.counts
+    return Outcome(ledger.counts, stopped)
 
 
-def _dry_run(planned: Sequence[PlannedItem], request: BatchRequest) -> None:
-    todo = choose_items(planned, request, None)
-    frames, unreadable = [], []
-    for item in todo.run:
-        try:
-            frames.append(_frames(item))
-        except PersonaplexError as error:
-            unreadable.append(error.what)
-    known = known_model(request.model.name)
-    config, width = known.config, known.width(request.model.dtype)
-    device = pick_device(request.model.device)
-    longest = max(frames, default=0)
-    slot = cache_bytes(config, 1, longest + PROMPT_ALLOWANCE, width)
-    slots = choose_slots(request.slots, len(frames), slot, device)
-    plan = BatchPlan(
-        items=len(todo.run) + len(todo.done),
-        skipped=len(todo.done),
-        unreadable=len(unreadable),
-        to_run=len(frames),
-        frames=sum(frames),
-        longest_frames=longest,
-        slots=slots,
-        cache_bytes=slots * slot,
-        weights_bytes=model_size(config, slots, longest, width).weights_bytes,
-    )
-    show_plan(plan, unreadable, request.as_json)
+def _run_items(
+    items: Sequence[PlannedItem], request: BatchRequest, located: LocatedModel, ledger: Ledger, observer: Observer
+) -> bool:
+    """Run items and return whether the observer stopped them; their outcomes are written, however the run ends."""
 
+    def failed(item: PlannedItem, error: PersonaplexError) -> bool:
+        ledger.failed(item.item, error)
+        return request.max_failures is not None and ledger.counts.failed > request.max_failures
 
-def _frames(item: PlannedItem) -> int:
-    row = item.item.row
-    return reading.planned_frames(item.item.path, offset=row.offset, duration=row.duration)
-
-
-def _run_items(items: Sequence[PlannedItem], request: BatchRequest, located: LocatedModel, ledger: Ledger) -> int:
-    """Run items and return the exit code; once they run, their outcomes are written, however the run ends."""
-    voices = _voice_paths(items, request, located)
+    voices = voice_paths(items, request, located)
     model = located.load()
-    jobs = _jobs(items, voices, request, model, ledger)
-    by_id = {item.item.id: item for item in items}
-    plan = Plan(_told_slots(jobs, request, model), request.sampling, request.align.value, request.graphs)
+    jobs = make_jobs(items, voices, request, model, failed)
+    slots = _sized(jobs, request, model, observer)
+    plan = Plan(slots, request.sampling, request.align.value, request.graphs)
     run = Run.of(model, plan.slots, plan.sampling, plan.align, request.outputs)
-    started = datetime.now(UTC).isoformat(timespec="seconds")
-    volatile = {"started": started, "command": sys.argv, "folder": os.getcwd(), "shard": list(request.shard)}
-    write_run(request.source.output, _settings(request, run), volatile)
+    started = Started(datetime.now(UTC).isoformat(timespec="seconds"), request.command, os.getcwd(), request.shard)
+    write_record(request.source.output, run_record(request, run, started))
+    delivery = _Delivery({item.item.id: item for item in items}, run, started.started, ledger)
 
-    delivered: deque[tuple[PlannedItem, ResultRow, float]] = deque()
+    def watch(calls: Sequence[Live]) -> None:
+        observer.ticked(standings(calls))
+        if observer.stop.is_set():
+            batch.stop()
 
-    def deliver(response: Response) -> None:
-        item = by_id[response.job.id]
+    batch = Batch(model, plan, delivery.deliver, watch)
+    with observer.running(sum(live_calls(job.frames, plan.align) for job in jobs)):
+        observer.failed(ledger.counts.failed)
+        try:
+            for outcome in batch.run(jobs):
+                if isinstance(outcome, Failure):
+                    too_many = failed(delivery.items[outcome.job.id], outcome.error)
+                    observer.failed(ledger.counts.failed)
+                    if too_many or observer.stop.is_set():
+                        batch.stop()
+                delivery.record()
+        finally:
+            delivery.record()  # those too that were on their way when the batch broke off
+            ledger.flush()
+    ledger.counts.not_run = len(items) - ledger.counts.done - ledger.counts.failed
+    return observer.stop.is_set()
+
+
+def standings(calls: Sequence[Live]) -> list[Standing]:
+    """How far the calls in the slots are."""
+    return [Standing(call.job.id, len(call.frames), call.total) for call in calls]
+
+
+class _Delivery:
+    """Responses on their way from the worker that writes their files to the ledger."""
+
+    def __init__(self, items: dict[str, PlannedItem], run: Run, started: str, ledger: Ledger) -> None:
+        self.items = items
+        self._run = run
+        self._started = started
+        self._ledger = ledger
+        self._written: deque[tuple[PlannedItem, ResultRow, float]] = deque()
+
+    def deliver(self, response: Response) -> None:
+        """Write a response's files, on whatever thread; raises InputError."""
+        item = self.items[response.job.id]
         make_folder(item.paths.wav.parent)
         discard(item.paths)
         seconds = sum(response.seconds.values())
-        document = write(response, run, item.paths, item.item.source, started, seconds)
-        delivered.append((item, done_row(item.item, document), response.info.duration))
+        document = write(response, self._run, item.paths, item.item.source, self._started, seconds)
+        self._written.append((item, done_row(item.item, document), response.info.duration))
 
-    def record_delivered() -> None:
-        while delivered:
-            ledger.done(*delivered.popleft())
-
-    with CallProgress(request.progress, sum(live_calls(job.frames, plan.align) for job in jobs)) as progress:
-        batch = Batch(model, plan, deliver, progress.update)
-        with _stopping(batch.stop) as interrupted:
-            progress.failed(ledger.counts.failed)
-            try:
-                for outcome in batch.run(jobs):
-                    if isinstance(outcome, Failure):
-                        ledger.failed(by_id[outcome.job.id].item, outcome.error)
-                        progress.failed(ledger.counts.failed)
-                    record_delivered()
-                    if _too_many(ledger.counts, request.max_failures):
-                        batch.stop()
-            finally:
-                record_delivered()  # those too that were on their way when the batch broke off
-                ledger.flush()
-    ledger.counts.not_run = len(items) - ledger.counts.done - ledger.counts.failed
-    if interrupted:
-        log.error("interrupted: %d items not run; run the same command again to go on", ledger.counts.not_run)
-        return INTERRUPTED
-    if ledger.counts.not_run:
-        log.error("stopped after %d failure%s", ledger.counts.failed, "s" if ledger.counts.failed > 1 else "")
-    return 0
+    def record(self) -> None:
+        """Put what was written into the ledger."""
+        while self._written:
+            self._ledger.done(*self._written.popleft())
 
 
-def _too_many(counts: Counts, most: int | None) -> bool:
-    return most is not None and counts.failed > most
-
-
-@contextmanager
-def _stopping(stop: Callable[[], None]) -> Iterator[list[int]]:
-    """Call `stop` at the first Ctrl-C, which the list then holds; the second one interrupts at once."""
-    seen: list[int] = []
-
-    def handle(number: int, _frame: Any) -> None:
-        seen.append(number)
-        signal.signal(signal.SIGINT, before)
-        stop()
-
-    before = signal.signal(signal.SIGINT, handle)
-    try:
-        yield seen
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _voice_paths(items: Sequence[PlannedItem], request: BatchRequest, located: LocatedModel) -> dict[str, Path]:
-    """Where each voice lies; raises VoiceError for one that the model doesn't come with."""
-    names = dict.fromkeys(item.voice for item in items)
-    return {name: find(name, request.source.voice_folder, located.voices_folder) for name in names}
-
-
-def _jobs(
-    items: Sequence[PlannedItem], voices: Mapping[str, Path], request: BatchRequest, model: Model, ledger: Ledger
-) -> list[Job]:
-    """A job for every item whose input and voice can be read; the others are failures. None after too many of them."""
-    loaded: dict[str, NamedVoice | PersonaplexError] = {}
-    jobs = []
-    for item in items:
-        if item.voice not in loaded:
-            loaded[item.voice] = _voice(voices[item.voice], model)
-        try:
-            jobs.append(_job(item, loaded[item.voice], request, model))
-        except PersonaplexError as error:
-            ledger.failed(item.item, error)
-            if _too_many(ledger.counts, request.max_failures):
-                return []
-    return jobs
-
-
-def _voice(path: Path, model: Model) -> NamedVoice | PersonaplexError:
-    try:
-        return load_voice(path, model)
-    except PersonaplexError as error:
-        return error
-
-
-def _job(item: PlannedItem, voice: NamedVoice | PersonaplexError, request: BatchRequest, model: Model) -> Job:
-    row = item.item.row
-    frames = _frames(item)
-    if isinstance(voice, PersonaplexError):
-        raise voice
-    prompt = Prompt(voice, item.text.strip(), tuple(model.tokenizer.prompt_ids(item.text)))
-    job = Job(item.item.id, item.item.path, prompt, item.seed, frames, item.channel, row.offset, row.duration)
-    if request.long_audio is LongAudio.error:
-        refuse_long(job, model.config.lm.context, request.align)
-    return job
-
-
-def choose_slots(asked: int | None, calls: int, slot_bytes: int, device: torch.device) -> int:
-    """The asked-for number of slots, or as many as fit into the free memory, each with a cache of `slot_bytes`.
-
-    A CPU needs no more than there are calls. Elsewhere another number might give other bits, so that what is left of
-    a batch takes no fewer than the whole.
-    """
-    if asked is None:
-        return default_slots(calls, slot_bytes, device)
-    return max(1, min(asked, calls)) if device.type == "cpu" else asked
-
-
-def _told_slots(jobs: Sequence[Job], request: BatchRequest, model: Model) -> int:
-    """How many slots a run takes; told to the user."""
+def _sized(jobs: Sequence[Job], request: BatchRequest, model: Model, observer: Observer) -> int:
+    """How many slots a run takes; the observer is told."""
     if not jobs:
         return 1
     longest = positions(jobs, request.align.value)
     slot = cache_bytes(model.config, 1, longest, model.lm.dtype.itemsize)
     slots = choose_slots(request.slots, len(jobs), slot, model.device)
-    gib = 2**30
-    notice(
-        f"slots: {slots}, each with {slot / gib:.3f} GiB of cache for the longest call "
-        f"({longest} positions); {free_bytes(model.device) / gib:.1f} GiB are free"
-    )
+    observer.sized(Sizing(slots, slot, longest, free_bytes(model.device)))
     return slots
-
-
-def _settings(request: BatchRequest, run: Run) -> dict[str, Any]:
-    """What `run.json` holds beside the volatile."""
-    source = request.source
-    return {
-        "source": source.source,
-        "glob": source.pattern,
-        "product": asdict(source.product),
-        "voice_prompt": source.voice,
-        "voice_prompt_dir": _text(source.voice_folder),
-        "text_prompt": source.text,
-        "channel": source.channel,
-        "seed": source.seed,
-        "sampling": asdict(request.sampling),
-        "align": request.align.value,
-        "long_audio": request.long_audio.value,
-        "output": asdict(request.outputs) | {"mix": source.mix},
-        "model": asdict(run.model),
-        "model_options": _model_options(request),
-        "engine": asdict(run.engine),
-    }
-
-
-def _model_options(request: BatchRequest) -> dict[str, str | None]:
-    """What finds the model again: `model` may be a folder, of which `run.json`'s `model` has the name alone."""
-    options = request.model
-    return {
-        "model": options.name,
-        "revision": options.revision,
-        "moshi_weight": _text(options.overrides.lm),
-        "mimi_weight": _text(options.overrides.mimi),
-        "tokenizer": _text(options.overrides.tokenizer),
-    }
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)

@@ -1,34 +1,23 @@
-"""What a batch tells: its plan and its outcome, as a table or as JSON."""
+"""What a batch would do, told without a model and without running anything."""
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from personaplex.cli.console import result
 from personaplex.core.config import FRAME_RATE
+from personaplex.core.errors import PersonaplexError
+from personaplex.core.machine.memory import cache_bytes, choose_slots, model_size
+from personaplex.runs.jobs import planned_frames
+from personaplex.runs.models.known import known_model
+from personaplex.runs.models.located import pick_device
+from personaplex.runs.plan import plan_items
+from personaplex.runs.request import BatchRequest
+from personaplex.runs.todo import choose_items
 
-
-@dataclass
-class Counts:
-    """How a batch went. `flagged` items hold a loop or dead air; seconds are of audio, and of the run."""
-
-    items: int = 0
-    done: int = 0
-    failed: int = 0
-    skipped: int = 0
-    not_run: int = 0
-    flagged: int = 0
-    audio_seconds: float = 0.0
-    seconds: float = 0.0
-
-    @property
-    def times_real_time(self) -> float:
-        """Seconds of calls made in a second."""
-        return self.audio_seconds / self.seconds if self.seconds else 0.0
+PROMPT_ALLOWANCE = 256  # positions that are counted for a prompt, whose length isn't known
 
 
 @dataclass(frozen=True)
-class BatchPlan:
-    """What a batch would do."""
+class Forecast:
+    """What a batch would do; `unreadable_files` tells why each of the unreadable would fail."""
 
     items: int
     skipped: int
@@ -39,6 +28,7 @@ class BatchPlan:
     slots: int
     cache_bytes: int
     weights_bytes: int
+    unreadable_files: tuple[str, ...]
 
     @property
     def audio_hours(self) -> float:
@@ -46,36 +36,29 @@ class BatchPlan:
         return self.frames / FRAME_RATE / 3600
 
 
-def show_plan(plan: BatchPlan, unreadable: list[str], as_json: bool) -> None:
-    """Print a plan, and the first files that would fail."""
-    if as_json:
-        document = asdict(plan) | {"audio_hours": round(plan.audio_hours, 4), "unreadable_files": unreadable}
-        result(json.dumps(document, indent=2, ensure_ascii=False))
-        return
-    gib = 2**30
-    result(f"items         {plan.items:,}")
-    result(f"  skipped     {plan.skipped:,} (done already)")
-    result(f"  unreadable  {plan.unreadable:,}")
-    result(f"  to run      {plan.to_run:,}: {plan.audio_hours:.2f} hours of audio, {plan.frames:,} frames")
-    result(f"longest call  {plan.longest_frames:,} frames, {plan.longest_frames / FRAME_RATE:.1f} s")
-    result(f"memory        {plan.weights_bytes / gib:.2f} GiB of weights, about {plan.cache_bytes / gib:.2f} GiB of")
-    result(f"              cache for {plan.slots} slots")
-    for text in unreadable[:10]:
-        result(f"would fail    {text}")
-
-
-def show_summary(counts: Counts, output: str, as_json: bool) -> None:
-    """Print how a batch went."""
-    if as_json:
-        document = asdict(counts) | {"times_real_time": round(counts.times_real_time, 2), "output": output}
-        result(json.dumps(document, ensure_ascii=False))
-        return
-    result(f"done     {counts.done:,}")
-    result(f"failed   {counts.failed:,}")
-    result(f"skipped  {counts.skipped:,} (done already)")
-    if counts.not_run:
-        result(f"not run  {counts.not_run:,}")
-    if counts.flagged:
-        result(f"flagged  {counts.flagged:,} (loops or dead air: see flags in the transcripts)")
-    audio, spent = f"{counts.audio_seconds:,.1f} s of audio", f"{counts.seconds:,.1f} s"
-    result(f"{audio} in {spent}: {counts.times_real_time:.2f} × real time; results in {output}")
+def forecast(request: BatchRequest) -> Forecast:
+    """Plan a batch and size it up; raises PersonaplexError where nothing could be run."""
+    todo = choose_items(plan_items(request.source, request.outputs), request, None)
+    frames, unreadable = [], []
+    for item in todo.run:
+        try:
+            frames.append(planned_frames(item))
+        except PersonaplexError as error:
+            unreadable.append(error.what)
+    known = known_model(request.model.name)
+    config, width = known.config, known.width(request.model.dtype)
+    longest = max(frames, default=0)
+    slot = cache_bytes(config, 1, longest + PROMPT_ALLOWANCE, width)
+    slots = choose_slots(request.slots, len(frames), slot, pick_device(request.model.device))
+    return Forecast(
+        items=len(todo.run) + len(todo.done),
+        skipped=len(todo.done),
+        unreadable=len(unreadable),
+        to_run=len(frames),
+        frames=sum(frames),
+        longest_frames=longest,
+        slots=slots,
+        cache_bytes=slots * slot,
+        weights_bytes=model_size(config, slots, longest, width).weights_bytes,
+        unreadable_files=tuple(unreadable),
+    )

@@ -1,38 +1,82 @@
-"""Checks that `offline` and `batch` share, of options and of calls."""
+"""From planned items to the engine's jobs: frames counted, voices loaded, prompts made into tokens."""
 
-import re
-import secrets
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
-from personaplex.cli import options as o
-from personaplex.core.corpus.manifest import CHANNEL
+from personaplex.core.audio import reading
 from personaplex.core.engine.call import live_calls
-from personaplex.core.engine.job import Job
-from personaplex.core.errors import InputError, UsageError
-from personaplex.core.sampling.noise import MAX_SEED
+from personaplex.core.engine.job import Job, NamedVoice, Prompt
+from personaplex.core.errors import InputError, PersonaplexError
+from personaplex.core.weights.model import Model
+from personaplex.runs.choices import Alignment, LongAudio
+from personaplex.runs.models.located import LocatedModel
+from personaplex.runs.plan import PlannedItem
+from personaplex.runs.request import BatchRequest
+from personaplex.voices.catalogue import find
+from personaplex.voices.loading import load_voice
+
+Failed = Callable[[PlannedItem, PersonaplexError], bool]
 
 
-def draw_seed() -> int:
-    """A seed that is short to type again."""
-    return secrets.randbelow(2**31)
+def voice_paths(items: Sequence[PlannedItem], request: BatchRequest, located: LocatedModel) -> dict[str, Path]:
+    """Where each voice lies; raises VoiceError for one that the model doesn't come with."""
+    names = dict.fromkeys(item.voice for item in items)
+    return {name: find(name, request.source.voice_folder, located.voices_folder) for name in names}
 
 
-def check_seed(seed: int) -> int:
-    """`seed`, if the noise can take it; raises UsageError."""
-    if seed > MAX_SEED:
-        raise UsageError(f"--seed {seed} is too large", f"use one from 0 to {MAX_SEED}, or -1")
-    return seed
+def make_jobs(
+    items: Sequence[PlannedItem], voices: Mapping[str, Path], request: BatchRequest, model: Model, failed: Failed
+) -> list[Job]:
+    """A job for every item whose input and voice can be read; `failed` is told of the others.
+
+    None at all once `failed` has said that these are too many.
+    """
+    loaded: dict[str, NamedVoice | PersonaplexError] = {}
+    jobs = []
+    for item in items:
+        if item.voice not in loaded:
+            loaded[item.voice] = _voice(voices[item.voice], model)
+        try:
+            jobs.append(_job(item, loaded[item.voice], request, model))
+        except PersonaplexError as error:
+            if failed(item, error):
+                return []
+    return jobs
 
 
-def check_channel(channel: str) -> str:
-    """`channel`, if it can name one; raises UsageError."""
-    if not re.fullmatch(CHANNEL, channel):
-        raise UsageError(f'--channel "{channel}" is unknown', "use mix, left, right, or a number from 0")
-    return channel
+def planned_frames(item: PlannedItem) -> int:
+    """The most frames that an item's audio can take; raises InputError."""
+    row = item.item.row
+    return reading.planned_frames(item.item.path, offset=row.offset, duration=row.duration)
 
 
-def refuse_long(job: Job, context: int, align: o.AlignOption) -> None:
+def make_prompt(voice: NamedVoice, text: str, model: Model) -> Prompt:
+    """A persona's prompt."""
+    return Prompt(voice, text.strip(), tuple(model.tokenizer.prompt_ids(text)))
+
+
+def refuse_long(job: Job, context: int, align: Alignment) -> None:
     """Raise InputError for a call that is longer than the context."""
     calls = live_calls(job.frames, align.value)
     if job.prompt.steps + calls > context:
         what = f"{job.input}: {job.prompt.steps} prompt and {calls} live frames exceed the context of {context}"
         raise InputError(what, "shorten the call, or allow it with --long-audio warn")
+
+
+def _voice(path: Path, model: Model) -> NamedVoice | PersonaplexError:
+    try:
+        return load_voice(path, model)
+    except PersonaplexError as error:
+        return error
+
+
+def _job(item: PlannedItem, voice: NamedVoice | PersonaplexError, request: BatchRequest, model: Model) -> Job:
+    row = item.item.row
+    frames = planned_frames(item)
+    if isinstance(voice, PersonaplexError):
+        raise voice
+    prompt = make_prompt(voice, item.text, model)
+    job = Job(item.item.id, item.item.path, prompt, item.seed, frames, item.channel, row.offset, row.duration)
+    if request.long_audio is LongAudio.error:
+        refuse_long(job, model.config.lm.context, request.align)
+    return job

@@ -1,16 +1,37 @@
 """The rows of a running batch, written to `results.jsonl` now and then and at the end."""
 
+import logging
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
-from personaplex.cli.console import log
 from personaplex.core.corpus.results import ResultRow, failed_row, merge_results
 from personaplex.core.corpus.sources import Item
 from personaplex.core.errors import PersonaplexError
-from personaplex.runs.forecast import Counts
 from personaplex.runs.plan import PlannedItem
 
 FLUSH_SECONDS = 20.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Counts:
+    """How a batch went. `flagged` items hold a loop or dead air; seconds are of audio, and of the run."""
+
+    items: int = 0
+    done: int = 0
+    failed: int = 0
+    skipped: int = 0
+    not_run: int = 0
+    flagged: int = 0
+    audio_seconds: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def times_real_time(self) -> float:
+        """Seconds of calls made in a second."""
+        return self.audio_seconds / self.seconds if self.seconds else 0.0
 
 
 class Ledger:

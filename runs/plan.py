@@ -4,34 +4,20 @@ All that can be wrong with them is found here, before any model is loaded.
 """
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from personaplex.core.answers.leftovers import item_paths
 from personaplex.core.answers.outputs import OutputOptions, OutputPaths
+from personaplex.core.corpus.manifest import CHANNEL
 from personaplex.core.corpus.results import RESULTS, RUN
-from personaplex.core.corpus.sources import Item, Product, expand, item_seed, read_source
+from personaplex.core.corpus.sources import Item, expand, item_seed, read_source
 from personaplex.core.errors import PersonaplexError, UsageError
-from personaplex.runs.jobs import check_channel
-from personaplex.runs.models.located import prompt_text
+from personaplex.prompts.chosen import prompt_text
+from personaplex.runs.request import SourceOptions
 from personaplex.voices.catalogue import find_local
-
-
-@dataclass(frozen=True)
-class SourceOptions:
-    """What a batch runs over and what stands in where a row is silent."""
-
-    source: str
-    output: Path
-    pattern: str | None
-    product: Product
-    voice: str | None
-    voice_folder: Path | None
-    text: str
-    channel: str
-    seed: int
-    mix: bool
 
 
 @dataclass(frozen=True)
@@ -44,6 +30,13 @@ class PlannedItem:
     seed: int
     channel: str
     paths: OutputPaths
+
+
+def check_channel(channel: str) -> str:
+    """`channel`, if it can name one; raises UsageError."""
+    if not re.fullmatch(CHANNEL, channel):
+        raise UsageError(f'--channel "{channel}" is unknown', "use mix, left, right, or a number from 0")
+    return channel
 
 
 def plan_items(options: SourceOptions, outputs: OutputOptions) -> list[PlannedItem]:
@@ -90,7 +83,8 @@ def _text(item: Item, default: str) -> str:
             raise UsageError("fields fill in a role, and the row names none", "give it a role")
         return default
     file = None if row.text_prompt_file is None else item.folder / row.text_prompt_file
-    return prompt_text(row.text_prompt, file, row.role, [f"{key}={value}" for key, value in row.fields.items()])
+    fields = {key.strip(): value for key, value in row.fields.items()}
+    return prompt_text(row.text_prompt, file, row.role, fields)
 
 
 def _owners(planned: Sequence[PlannedItem], folder: Path, outputs: OutputOptions) -> dict[Path, str]:

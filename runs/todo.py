@@ -9,8 +9,6 @@ from typing import Any
 
 import torch
 
-from personaplex.cli.commands.batch import BatchRequest, Existing
-from personaplex.cli.options import Dtype
 from personaplex.core.answers.outputs import part_block
 from personaplex.core.answers.resume import finished
 from personaplex.core.answers.transcript import SCHEMA
@@ -20,8 +18,10 @@ from personaplex.core.errors import UsageError
 from personaplex.core.sampling.noise import LAYOUT
 from personaplex.core.weights.checkpoint import open_checkpoint
 from personaplex.core.weights.filling import stored_dtype
+from personaplex.runs.choices import Dtype, Existing
 from personaplex.runs.models.located import LocatedModel, pick_device
 from personaplex.runs.plan import PlannedItem
+from personaplex.runs.request import BatchRequest
 from personaplex.voices.catalogue import find
 
 

@@ -17,7 +17,7 @@ import pytest
 import soundfile
 import torch
 
-from personaplex.cli import comparison
+from personaplex.cli import comparison, interrupts
 from personaplex.cli.main import run
 from personaplex.core.answers import flags, transcript
 from personaplex.core.answers.exports import EXPORTERS, Transcript
@@ -27,7 +27,6 @@ from personaplex.core.corpus import expect, manifest, results
 from personaplex.core.errors import InputError, ModelError, PersonaplexError, UsageError, VoiceError
 from personaplex.core.machine import memory
 from personaplex.core.sampling import draw
-from personaplex.runs import batch
 
 ROOT = Path(__file__).parents[1]
 CALL, VOICE = ROOT / "samples/calls/repair.wav", ROOT / "samples/voices/agent_f.wav"
@@ -219,7 +218,7 @@ def test_gpu_memory() -> None:
 
 
 def test_exit_codes() -> None:
-    known = {0, comparison.DIFFERENT, batch.INTERRUPTED, *(kind.exit_code for kind in kinds())}
+    known = {0, comparison.DIFFERENT, interrupts.INTERRUPTED, *(kind.exit_code for kind in kinds())}
     found, header, after = text_of("README.md").partition("| exit code |")
     assert found
     assert {int(cells[0]) for cells in table(header + after)} == known

@@ -1,54 +1,27 @@
 """`personaplex batch`: a corpus of calls through one loaded model."""
 
+import json
 import re
-from dataclasses import dataclass
-from enum import StrEnum
+import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from personaplex.cli import options as o
-from personaplex.cli.commands.offline import DEFAULT_SEED
-from personaplex.cli.console import LogLevel, configure
+from personaplex.cli.console import LogLevel, configure, log, result
+from personaplex.cli.interrupts import INTERRUPTED
+from personaplex.core.config import FRAME_RATE
 from personaplex.core.errors import UsageError
+from personaplex.runs.choices import DEFAULT_SEED, Alignment, Dtype, Existing, LongAudio
 
 if TYPE_CHECKING:
-    from personaplex.core.answers.outputs import OutputOptions
-    from personaplex.core.sampling.draw import Sampling
-    from personaplex.runs.models.located import ModelOptions
-    from personaplex.runs.plan import SourceOptions
+    from personaplex.runs.batch import Outcome
+    from personaplex.runs.forecast import Forecast
+    from personaplex.runs.ledger import Counts
 
 EXAMPLE = "Example: personaplex batch calls/ -o answers/ --voice-prompt NATM1"
-
-
-class Existing(StrEnum):
-    """What to do with an item whose outputs are there."""
-
-    skip = "skip"
-    overwrite = "overwrite"
-    error = "error"
-
-
-@dataclass(frozen=True)
-class BatchRequest:
-    """A batch as the options describe it."""
-
-    source: "SourceOptions"
-    outputs: "OutputOptions"
-    sampling: "Sampling"
-    align: o.AlignOption
-    model: "ModelOptions"
-    graphs: bool
-    slots: int | None
-    shard: tuple[int, int]
-    existing: Existing
-    max_failures: int | None
-    retry_failed: bool
-    dry_run: bool
-    long_audio: o.LongAudio
-    as_json: bool
-    progress: bool
 
 
 def batch(
@@ -62,7 +35,7 @@ def batch(
     channel: Annotated[
         str, o.option("--channel", panel=o.INPUT, help="Of multichannel inputs: mix, left, right or a number from 0.")
     ] = "mix",
-    long_audio: o.LongAudioOption = o.LongAudio.warn,
+    long_audio: o.LongAudioOption = LongAudio.warn,
     voice_prompt: Annotated[
         str | None, o.option("--voice-prompt", panel=o.PERSONA, help="Voice of the items that name none.")
     ] = None,
@@ -92,7 +65,7 @@ def batch(
     repetition_penalty: o.RepetitionPenalty = 1.0,
     no_repeat_ngram: o.NoRepeatNgram = 0,
     greedy: o.Greedy = False,
-    align: o.Align = o.AlignOption.reference,
+    align: o.Align = Alignment.reference,
     output_subtype: o.Subtype = "PCM_16",
     output_rate: o.Rate = 24_000,
     format: o.Formats = "json",  # noqa: A002 (the option's name)
@@ -124,7 +97,7 @@ def batch(
     mimi_weight: o.MimiWeight = None,
     tokenizer: o.TokenizerFile = None,
     device: o.Device = "auto",
-    dtype: o.DtypeName = o.Dtype.auto,
+    dtype: o.DtypeName = Dtype.auto,
     cpu_offload: o.CpuOffload = False,
     cuda_graphs: o.CudaGraphs = o.Graphs.auto,
     as_json: o.AsJson = False,
@@ -137,15 +110,17 @@ def batch(
     Run the same command again after an interruption: what is done is not done again.
     """
     configure(log_level, quiet)
+    from personaplex.cli.progress import BatchObserver
     from personaplex.core.answers.exports import parse_formats
     from personaplex.core.answers.outputs import OutputOptions
     from personaplex.core.corpus.sources import Product
     from personaplex.core.sampling.draw import Sampling
     from personaplex.core.weights.model import Overrides
+    from personaplex.prompts.chosen import prompt_text
     from personaplex.runs.batch import run_batch
-    from personaplex.runs.jobs import check_seed, draw_seed
-    from personaplex.runs.models.located import ModelOptions, prompt_text
-    from personaplex.runs.plan import SourceOptions
+    from personaplex.runs.forecast import forecast
+    from personaplex.runs.models.located import ModelOptions
+    from personaplex.runs.request import BatchRequest, SourceOptions
 
     if fail_fast and max_failures is not None:
         raise UsageError("--fail-fast and --max-failures exclude each other", "give one of them")
@@ -158,9 +133,9 @@ def batch(
             product=product,
             voice=voice_prompt,
             voice_folder=voice_prompt_dir,
-            text=prompt_text(text_prompt, text_prompt_file, role, field or []),
+            text=prompt_text(text_prompt, text_prompt_file, role, o.fields(field)),
             channel=channel,
-            seed=draw_seed() if seed == -1 else check_seed(seed),
+            seed=o.chosen_seed(seed),
             mix=mix,
         ),
         outputs=OutputOptions(output_subtype, output_rate, parse_formats(format), save_tokens),
@@ -169,7 +144,12 @@ def batch(
         ),
         align=align,
         model=ModelOptions(
-            model, hf_repo, revision, Overrides(moshi_weight, mimi_weight, tokenizer), device, dtype, cpu_offload
+            o.model_name(model, hf_repo),
+            revision,
+            Overrides(moshi_weight, mimi_weight, tokenizer),
+            device,
+            dtype,
+            cpu_offload,
         ),
         graphs=cuda_graphs is o.Graphs.auto and not cpu_offload,
         slots=slots,
@@ -177,12 +157,16 @@ def batch(
         existing=existing,
         max_failures=0 if fail_fast else max_failures,
         retry_failed=retry_failed,
-        dry_run=dry_run,
         long_audio=long_audio,
-        as_json=as_json,
-        progress=not quiet,
+        command=tuple(sys.argv),
     )
-    raise typer.Exit(run_batch(request))
+    if dry_run:
+        _show_forecast(forecast(request), as_json)
+        return
+    outcome = run_batch(request, BatchObserver(not quiet))
+    code = ended(outcome)
+    _show_summary(outcome.counts, str(output_dir), as_json)
+    raise typer.Exit(code)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -192,9 +176,7 @@ def _names(text: str) -> tuple[str, ...]:
 def _seed(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,20}", text):
         raise UsageError(f'--seeds: "{text}" is not a seed', "give whole numbers, comma-separated")
-    from personaplex.runs.jobs import check_seed
-
-    return check_seed(int(text))
+    return o.check_seed(int(text))
 
 
 def _shard(text: str) -> tuple[int, int]:
@@ -202,3 +184,49 @@ def _shard(text: str) -> tuple[int, int]:
     if not (re.fullmatch(r"[0-9]{1,9}/[0-9]{1,9}", text) and 1 <= int(index) <= int(count)):
         raise UsageError(f'--shard "{text}" makes no sense', "write I/N, such as 1/4 to 4/4")
     return int(index), int(count)
+
+
+def ended(outcome: "Outcome") -> int:
+    """Say why a batch ended early, if it did; returns its exit code."""
+    counts = outcome.counts
+    if outcome.stopped:
+        log.error("interrupted: %d items not run; run the same command again to go on", counts.not_run)
+        return INTERRUPTED
+    if counts.not_run:
+        log.error("stopped after %d failure%s", counts.failed, "s" if counts.failed > 1 else "")
+    return 1 if counts.failed else 0
+
+
+def _show_forecast(found: "Forecast", as_json: bool) -> None:
+    if as_json:
+        document = asdict(found)
+        files = document.pop("unreadable_files")
+        document |= {"audio_hours": round(found.audio_hours, 4), "unreadable_files": files}
+        result(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    gib = 2**30
+    result(f"items         {found.items:,}")
+    result(f"  skipped     {found.skipped:,} (done already)")
+    result(f"  unreadable  {found.unreadable:,}")
+    result(f"  to run      {found.to_run:,}: {found.audio_hours:.2f} hours of audio, {found.frames:,} frames")
+    result(f"longest call  {found.longest_frames:,} frames, {found.longest_frames / FRAME_RATE:.1f} s")
+    result(f"memory        {found.weights_bytes / gib:.2f} GiB of weights, about {found.cache_bytes / gib:.2f} GiB of")
+    result(f"              cache for {found.slots} slots")
+    for text in found.unreadable_files[:10]:
+        result(f"would fail    {text}")
+
+
+def _show_summary(counts: "Counts", output: str, as_json: bool) -> None:
+    if as_json:
+        document = asdict(counts) | {"times_real_time": round(counts.times_real_time, 2), "output": output}
+        result(json.dumps(document, ensure_ascii=False))
+        return
+    result(f"done     {counts.done:,}")
+    result(f"failed   {counts.failed:,}")
+    result(f"skipped  {counts.skipped:,} (done already)")
+    if counts.not_run:
+        result(f"not run  {counts.not_run:,}")
+    if counts.flagged:
+        result(f"flagged  {counts.flagged:,} (loops or dead air: see flags in the transcripts)")
+    audio, spent = f"{counts.audio_seconds:,.1f} s of audio", f"{counts.seconds:,.1f} s"
+    result(f"{audio} in {spent}: {counts.times_real_time:.2f} × real time; results in {output}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from personaplex.cli import options as o
 from personaplex.cli.console import LogLevel, configure, notice, result
 from personaplex.core.errors import UsageError
+from personaplex.runs.choices import Dtype
 
 if TYPE_CHECKING:
     from personaplex.core.machine.bench import BenchRow
@@ -34,7 +35,7 @@ def bench(
         int, o.option("--context-used", panel=o.RUN, min=0, help="Positions that each call has behind it.")
     ] = 500,
     device: o.Device = "auto",
-    dtype: o.DtypeName = o.Dtype.auto,
+    dtype: o.DtypeName = Dtype.auto,
     cuda_graphs: o.CudaGraphs = o.Graphs.auto,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
@@ -78,7 +79,7 @@ def _counts(text: str) -> list[int]:
     return [int(count) for count in counts]
 
 
-def _model(shape: Shape, model: str | None, device: str, dtype: o.Dtype) -> Any:
+def _model(shape: Shape, model: str | None, device: str, dtype: Dtype) -> Any:
     import torch
 
     from personaplex.core.config import PERSONAPLEX_7B
@@ -89,11 +90,11 @@ def _model(shape: Shape, model: str | None, device: str, dtype: o.Dtype) -> Any:
     from personaplex.samples import tiny
 
     if model is not None:
-        options = ModelOptions(model, None, None, Overrides(), device, dtype, cpu_offload=False)
+        options = ModelOptions(model, None, Overrides(), device, dtype, cpu_offload=False)
         loaded = locate_model(options).load()
         return loaded.lm, loaded.mimi
     config = {Shape.tiny: tiny.CONFIG, Shape.large: SHAPE_700M, Shape.full: PERSONAPLEX_7B}[shape]
-    chosen = torch.bfloat16 if dtype is o.Dtype.auto else getattr(torch, dtype)
+    chosen = torch.bfloat16 if dtype is Dtype.auto else getattr(torch, dtype)
     lm, mimi = random_model(config, pick_device(device), chosen, SEED)
     pack(lm)
     return lm, mimi

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from personaplex.cli import options as o
+from personaplex.cli.comparison import Reports, report
 from personaplex.cli.console import LogLevel, configure
-from personaplex.compare.verdicts import Level
+from personaplex.compare.verdicts import Level, Tolerances
 from personaplex.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -78,9 +79,7 @@ def compare(
     Exit 0: the same; 4: different; 2: nothing to compare.
     """
     configure(log_level, quiet)
-    from personaplex.cli.comparison import Reports, report
     from personaplex.compare.ladder import compare_runs
-    from personaplex.compare.verdicts import Tolerances
 
     tolerances = Tolerances(max_wer, time_tolerance, loudness_tolerance, activity_tolerance)
     runs = read_both(expected, got)

@@ -11,6 +11,7 @@ import typer
 from personaplex.cli import options as o
 from personaplex.cli.console import LogLevel, configure, result
 from personaplex.core.errors import ModelError, UsageError
+from personaplex.runs.choices import Dtype
 
 if TYPE_CHECKING:
     from personaplex.core.machine.memory import ModelSize
@@ -40,7 +41,7 @@ def info(
         float,
         o.option("--seconds", panel=o.INPUT, min=0.08, max=86_400, help="The longest call, its prompt included."),
     ] = 240.0,
-    dtype: o.DtypeName = o.Dtype.auto,
+    dtype: o.DtypeName = Dtype.auto,
     tensors: Annotated[bool, o.option("--tensors", panel=o.OUTPUT, help="List every tensor by itself.")] = False,
     as_json: o.AsJson = False,
 ) -> None:

@@ -2,14 +2,13 @@
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from personaplex.cli import options as o
 from personaplex.cli.console import LogLevel, configure, log, result
+from personaplex.runs.choices import DEFAULT_SEED, Alignment, Dtype, LongAudio, Pace
 
 EXAMPLE = "Example: personaplex offline --input-wav call.wav --voice-prompt NATM1"
-
-DEFAULT_SEED = 42_424_242
 
 
 def offline(
@@ -40,7 +39,7 @@ def offline(
     channel: Annotated[
         str, o.option("--channel", panel=o.INPUT, help="Of a multichannel input: mix, left, right or a number from 0.")
     ] = "mix",
-    long_audio: o.LongAudioOption = o.LongAudio.warn,
+    long_audio: o.LongAudioOption = LongAudio.warn,
     seed: Annotated[
         int, o.option("--seed", panel=o.SAMPLING, min=-1, help="Decides every draw; -1 draws a seed and records it.")
     ] = DEFAULT_SEED,
@@ -52,7 +51,7 @@ def offline(
     repetition_penalty: o.RepetitionPenalty = 1.0,
     no_repeat_ngram: o.NoRepeatNgram = 0,
     greedy: o.Greedy = False,
-    align: o.Align = o.AlignOption.reference,
+    align: o.Align = Alignment.reference,
     output_subtype: o.Subtype = "PCM_16",
     output_rate: o.Rate = 24_000,
     format: o.Formats = "json",  # noqa: A002 (the option's name)
@@ -64,13 +63,13 @@ def offline(
     mimi_weight: o.MimiWeight = None,
     tokenizer: o.TokenizerFile = None,
     device: o.Device = "auto",
-    dtype: o.DtypeName = o.Dtype.auto,
+    dtype: o.DtypeName = Dtype.auto,
     cpu_offload: o.CpuOffload = False,
     cuda_graphs: o.CudaGraphs = o.Graphs.auto,
     pace: Annotated[
-        o.PaceOption,
+        Pace,
         o.option("--pace", panel=o.RUN, help="none: as fast as it goes; realtime: as a live call, its latencies told."),
-    ] = o.PaceOption.none,
+    ] = Pace.none,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
     log_level: o.Level = LogLevel.warning,
@@ -82,23 +81,25 @@ def offline(
     """
     configure(log_level, quiet)
     begun = time.perf_counter()
+    from personaplex.cli.progress import CallObserver
     from personaplex.core.answers.exports import parse_formats
     from personaplex.core.answers.outputs import OutputOptions, OutputPaths
     from personaplex.core.sampling.draw import Sampling
     from personaplex.core.weights.model import Overrides
-    from personaplex.runs.call import Request, run_one
-    from personaplex.runs.jobs import check_channel, check_seed, draw_seed
-    from personaplex.runs.models.located import ModelOptions, prompt_text
+    from personaplex.prompts.chosen import prompt_text
+    from personaplex.runs.call import CallRequest, run_call
+    from personaplex.runs.models.located import ModelOptions
+    from personaplex.runs.plan import check_channel
 
     log.info("imported in %.2f s", time.perf_counter() - begun)
     wav = output_wav or Path(f"{input_wav.stem}.agent.wav")
-    request = Request(
+    request = CallRequest(
         input=input_wav,
         voice=voice_prompt,
         voice_folder=voice_prompt_dir,
-        text=prompt_text(text_prompt, text_prompt_file, role, field or []),
+        text=prompt_text(text_prompt, text_prompt_file, role, o.fields(field)),
         channel=check_channel(channel),
-        seed=draw_seed() if seed == -1 else check_seed(seed),
+        seed=o.chosen_seed(seed),
         sampling=Sampling(
             temp_text, topk_text, temp_audio, topk_audio, greedy, topp_text, repetition_penalty, no_repeat_ngram
         ),
@@ -106,18 +107,24 @@ def offline(
         paths=OutputPaths(wav, output_text or wav.with_suffix(".json"), mix_wav),
         output=OutputOptions(output_subtype, output_rate, parse_formats(format), save_tokens),
         model=ModelOptions(
-            model, hf_repo, revision, Overrides(moshi_weight, mimi_weight, tokenizer), device, dtype, cpu_offload
+            o.model_name(model, hf_repo),
+            revision,
+            Overrides(moshi_weight, mimi_weight, tokenizer),
+            device,
+            dtype,
+            cpu_offload,
         ),
         graphs=cuda_graphs is o.Graphs.auto and not cpu_offload,
         long_audio=long_audio,
         pace=pace,
-        progress=not quiet,
     )
+    start = time.perf_counter()
     try:
-        document = run_one(request)
+        document = run_call(request, CallObserver(not quiet))
     except KeyboardInterrupt:
         log.error("interrupted")
         raise
+    _report(document, time.perf_counter() - start)
     if as_json:
         from personaplex.core.answers.transcript import dumps
 
@@ -125,3 +132,10 @@ def offline(
     else:
         for path in request.paths.all(request.output):
             result(str(path))
+
+
+def _report(document: dict[str, Any], seconds: float) -> None:
+    for warning in document["warnings"]:
+        log.warning("%s", warning)
+    spent = ", ".join(f"{name} {value:.2f} s" for name, value in document["volatile"]["phases"].items())
+    log.info("%s; in all %.2f s", spent, seconds)

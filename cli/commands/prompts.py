@@ -14,6 +14,7 @@ from personaplex.cli import options as o
 from personaplex.cli.console import notice, result
 from personaplex.core.config import FRAME_RATE
 from personaplex.core.errors import UsageError
+from personaplex.core.files import check_utf8, read_text
 from personaplex.prompts import library
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _filled(name: str, given: Sequence[str]) -> tuple[str, list[str]]:
     """The role's text, and the fields given that it lacks, which are told; raises UsageError."""
     known, values = library.fields(library.text(name)), {}
     for field in given:
-        o.check_utf8(field, "a --field")
+        check_utf8(field, "a --field")
         key, value = o.key_and_value(field)
         values[key] = value
     unused = [key for key in values if key not in known]
@@ -161,9 +162,9 @@ def _words(name: str | None, text: str | None, file: Path | None, field: Sequenc
     if field:
         raise UsageError("--field fills in a role, and none is named", "name the role")
     if file is None:
-        o.check_utf8(text or "", "--text")
+        check_utf8(text or "", "--text")
         return text or ""
-    return o.read_text(file, "--file")
+    return read_text(file, "--file")
 
 
 def _tokenizer(model: str) -> "tuple[Tokenizer, ModelConfig]":

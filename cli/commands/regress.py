@@ -1,14 +1,23 @@
 """`personaplex regress`: a run kept as goldens, run again and held against them."""
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from personaplex.cli import options as o
 from personaplex.cli.commands import compare as c
-from personaplex.cli.console import LogLevel, configure
-from personaplex.compare.verdicts import Level
+from personaplex.cli.commands.batch import ended
+from personaplex.cli.comparison import DIFFERENT, Reports, report
+from personaplex.cli.console import LogLevel, configure, log, notice, result
+from personaplex.compare.telling import plural
+from personaplex.compare.verdicts import Level, Status, Tolerances
+from personaplex.runs.choices import Dtype
+
+if TYPE_CHECKING:
+    from personaplex.runs.goldens.checking import Held
 
 app = typer.Typer(
     help="Goldens: keep what a run said, run it again, see what changed.",
@@ -29,7 +38,7 @@ Device = Annotated[
     str | None, o.option("--device", panel=o.MODEL, show_default="as recorded", help="auto, cuda, cuda:N, mps or cpu.")
 ]
 DtypeName = Annotated[
-    o.Dtype | None,
+    Dtype | None,
     o.option(
         "--dtype", panel=o.MODEL, show_default="as recorded", metavar="TYPE", help="bfloat16, float16 or float32."
     ),
@@ -59,9 +68,19 @@ def record(
     The recordings and voices stay where they are; the goldens name them relative to their folder.
     """
     configure(log_level, quiet)
-    from personaplex.runs.goldens.held import record_goldens
+    from personaplex.runs.goldens.recording import record_goldens
 
-    record_goldens(run, output_dir, audio)
+    made = record_goldens(run, output_dir, audio)
+    if made.recorded < made.planned:
+        missing = made.planned - made.recorded
+        log.warning("%d of %d items have no answer in %s and no golden", missing, made.planned, run)
+    if made.textual:
+        log.warning(
+            "%d goldens hold no audio tokens: a difference in these will be found, but not its frame; "
+            "run the batch with --save-tokens for that",
+            made.textual,
+        )
+    result(f"recorded {plural(made.recorded, 'golden')} in {output_dir}")
 
 
 @app.command("check", epilog="Example: personaplex regress check goldens --junit report.xml --html report.html")
@@ -94,17 +113,24 @@ def check(
 ) -> None:
     """Run the goldens' calls again and compare: exit 0 if all is as it was, 4 if something differs."""
     configure(log_level, quiet)
-    from personaplex.cli.comparison import Reports
-    from personaplex.compare.verdicts import Tolerances
+    from personaplex.cli.progress import BatchObserver
     from personaplex.core.weights.model import Overrides
     from personaplex.runs.goldens.again import Rerun
-    from personaplex.runs.goldens.held import Check, check_goldens
+    from personaplex.runs.goldens.checking import Check, Held, held_again
 
     tolerances = Tolerances(max_wer, time_tolerance, loudness_tolerance, activity_tolerance)
     overrides = Overrides(moshi_weight, mimi_weight, tokenizer)
-    rerun = Rerun(model, revision, overrides, device, dtype, slots, output_dir, progress=not quiet)
-    wanted = Check(level, tolerances, allow_unused, Reports(junit, html, github, as_json))
-    raise typer.Exit(check_goldens(goldens, rerun, wanted))
+    rerun = Rerun(model, revision, overrides, device, dtype, slots, output_dir, tuple(sys.argv))
+    with held_again(goldens, rerun, Check(level, tolerances, allow_unused), BatchObserver(not quiet)) as held:
+        if not isinstance(held, Held):
+            raise typer.Exit(ended(held))
+        code = report(held.comparison, Reports(junit, html, github, as_json))
+        statuses = {item.status for item in held.comparison.items}
+        if Status.extra in statuses:
+            notice("calls without a golden get one by `personaplex regress update`")
+        if Status.missing in statuses:
+            notice("goldens that no row names are removed by `personaplex regress update`, or let be by --allow-unused")
+    raise typer.Exit(code)
 
 
 @app.command("update", epilog="Example: personaplex regress update goldens --yes")
@@ -131,13 +157,37 @@ def update(
     Goldens that no row of the manifest names are removed, rows without a golden get one. Exit 4 if --yes is wanted.
     """
     configure(log_level, quiet)
-    from personaplex.cli.comparison import Reports
-    from personaplex.compare.verdicts import Tolerances
+    from personaplex.cli.progress import BatchObserver
     from personaplex.core.weights.model import Overrides
     from personaplex.runs.goldens.again import Rerun
-    from personaplex.runs.goldens.held import Check, update_goldens
+    from personaplex.runs.goldens.checking import Check, Held, held_again
 
     overrides = Overrides(moshi_weight, mimi_weight, tokenizer)
-    rerun = Rerun(model, revision, overrides, device, dtype, slots, output_dir, progress=not quiet)
-    wanted = Check(Level.samples, Tolerances(), False, Reports(None, html, False, as_json))
-    raise typer.Exit(update_goldens(goldens, rerun, wanted, yes))
+    rerun = Rerun(model, revision, overrides, device, dtype, slots, output_dir, tuple(sys.argv))
+    check = Check(Level.samples, Tolerances(), allow_unused=False)
+    with held_again(goldens, rerun, check, BatchObserver(not quiet)) as held:
+        if not isinstance(held, Held):
+            raise typer.Exit(ended(held))
+        report(held.comparison, Reports(None, html, False, as_json))
+        code = _updated(held, yes, notice if as_json else result)  # stdout is JSON then
+    raise typer.Exit(code)
+
+
+def _updated(held: "Held", yes: bool, tell: Callable[[str], None]) -> int:
+    """Write a new run's answers over goldens, with `yes`, and tell what came of it; returns the exit code."""
+    for name, failure in held.failures.items():
+        log.error("%s: %s", name, failure)
+    if held.failures:
+        tell(f"{plural(len(held.failures), 'call')} can't be run: no golden was written")
+        return 1
+    changed = held.changed
+    if not changed:
+        unmet = any(not one.passed for item in held.comparison.items for one in item.expectations)
+        tell("all goldens are up to date" + ("; what they expect stays unmet" if unmet else ""))
+        return DIFFERENT if unmet else 0
+    if not yes:
+        tell(f"{plural(len(changed), 'golden')} would be rewritten; add --yes to do so")
+        return DIFFERENT
+    held.rewrite(changed)
+    tell(f"updated {plural(len(changed), 'golden')} in {held.goldens.folder}")
+    return 0

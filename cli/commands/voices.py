@@ -9,6 +9,7 @@ import typer
 from personaplex.cli import options as o
 from personaplex.cli.console import LogLevel, configure, log, notice, result
 from personaplex.core.errors import UsageError
+from personaplex.runs.choices import Dtype
 
 if TYPE_CHECKING:
     from personaplex.runs.models.located import ModelOptions
@@ -137,7 +138,7 @@ def create(
     model: o.ModelName = None,
     revision: o.Revision = None,
     device: o.Device = "auto",
-    dtype: o.DtypeName = o.Dtype.auto,
+    dtype: o.DtypeName = Dtype.auto,
     quiet: o.Quiet = False,
     log_level: o.Level = LogLevel.warning,
 ) -> None:
@@ -155,16 +156,16 @@ def create(
     if source.suffix.lower() == SUFFIX:
         raise UsageError(f"{source} is a {SUFFIX} voice already", "give a recording or a .pt voice")
     target = _target(output, voice_prompt_dir, force)
-    from personaplex.core.weights.model import Overrides
+    from personaplex.core.weights.model import HUB_MODEL, Overrides
     from personaplex.runs.models.located import ModelOptions
     from personaplex.voices.making import write_voice
 
-    options = ModelOptions(model, None, revision, Overrides(), device, dtype, cpu_offload=False)
-    write_voice(_made(source, options), target)
+    options = ModelOptions(model or HUB_MODEL, revision, Overrides(), device, dtype, cpu_offload=False)
+    write_voice(_made(source, model, options), target)
     result(str(target))
 
 
-def _made(source: Path, options: "ModelOptions") -> "MadeVoice":
+def _made(source: Path, model: str | None, options: "ModelOptions") -> "MadeVoice":
     """The voice of a recording or of a `.pt`; raises PersonaplexError."""
     from personaplex.runs.models.known import known_model
     from personaplex.runs.models.located import locate_model
@@ -173,7 +174,7 @@ def _made(source: Path, options: "ModelOptions") -> "MadeVoice":
     from personaplex.voices.quality import doubts
 
     if is_stored(source):
-        return convert_voice(source, known_model(options.model).config.lm.dim if options.model else None)
+        return convert_voice(source, known_model(model).config.lm.dim if model else None)
     recording = read_recording(source)
     normalise(recording)  # what has no loudness is refused before a model is loaded
     notice(CONSENT)

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from personaplex.cli.options import Dtype
 from personaplex.core.config import PERSONAPLEX_7B, ModelConfig
 from personaplex.core.errors import ModelError
 from personaplex.core.weights.checkpoint import open_checkpoint
 from personaplex.core.weights.filling import stored_dtype, with_depth_steps
 from personaplex.core.weights.model import HUB_MODEL, locate
+from personaplex.runs.choices import Dtype
 from personaplex.samples import tiny
 
 KYUTAI = ("kyutai/moshiko-pytorch-bf16", "kyutai/moshika-pytorch-bf16")

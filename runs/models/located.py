@@ -1,46 +1,36 @@
-"""From options to a loaded model, its voices and the prompt."""
+"""A model by name, its files found, then loaded; and the voices that come with it."""
 
+import logging
 import os
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import torch
 
-from personaplex.cli.console import log
-from personaplex.cli.options import Dtype, check_utf8, key_and_value, read_text
 from personaplex.core.errors import ModelError, UsageError, VoiceError
 from personaplex.core.lm.tokenizer import Tokenizer
 from personaplex.core.nn.products import pack
 from personaplex.core.weights import model as models
 from personaplex.core.weights.model import Model, ModelFiles, Overrides
 from personaplex.core.weights.offload import offload
-from personaplex.prompts import library
+from personaplex.runs.choices import Dtype
 from personaplex.samples import tiny
 
-DEFAULT_ROLE = "teacher"
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Which model, where and how."""
+    """Which model - its name, directory or hub id - on which device, and how."""
 
-    model: str | None
-    hf_repo: str | None
+    name: str
     revision: str | None
     overrides: Overrides
     device: str
     dtype: Dtype
     cpu_offload: bool
-
-    @property
-    def name(self) -> str:
-        """The model's name, directory or hub id."""
-        if self.model and self.hf_repo and self.model != self.hf_repo:
-            raise UsageError("--model and --hf-repo name two models", "give one of them")
-        return self.model or self.hf_repo or models.HUB_MODEL
 
 
 @dataclass(frozen=True)
@@ -115,19 +105,3 @@ def locate_model(options: ModelOptions) -> LocatedModel:
     if options.overrides != Overrides() or options.revision:
         raise UsageError("tiny is made in memory: it has no revision and no files", "choose another --model")
     return LocatedModel(options, None)
-
-
-def prompt_text(text: str | None, file: Path | None, role: str | None, fields: Sequence[str]) -> str:
-    """The text prompt that the options choose; raises UsageError for two of them, or a role's missing field."""
-    if sum(given is not None for given in (text, file, role)) > 1:
-        raise UsageError("--text-prompt, --text-prompt-file and --role exclude each other", "give one of them")
-    for given in (text or "", *fields):
-        check_utf8(given, "the text prompt")
-    values = dict(map(key_and_value, fields))
-    if values and role is None:
-        raise UsageError("--field fills in a --role, and none is given", "name the role")
-    if text is not None:
-        return text
-    if file is not None:
-        return read_text(file, "--text-prompt-file")
-    return library.render(role or DEFAULT_ROLE, values)
