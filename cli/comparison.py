@@ -2,12 +2,11 @@
 
 import json
 import os
+import sys
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-
-import typer
 
 from personaplex.cli.console import result
 from personaplex.compare.identity import identity_summary
@@ -46,7 +45,7 @@ def report(comparison: Comparison, reports: Reports) -> int:
         from personaplex.compare.annotations import annotations
 
         for line in annotations(comparison):
-            typer.echo(line, err=True)  # GitHub reads both streams, and stdout may be JSON
+            print(line, file=sys.stderr)  # GitHub reads both streams, and stdout may be JSON
     if reports.as_json:
         result(json.dumps(_document(comparison), indent=2, ensure_ascii=False))
     else:

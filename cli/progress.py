@@ -8,7 +8,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tex
 from rich.text import Text
 
 from personaplex.cli.console import notice
-from personaplex.cli.interrupts import stopping
+from personaplex.cli.interrupts import INTERRUPTED, stopping
 from personaplex.core.config import FRAME_RATE
 from personaplex.runs.observer import Observer, Sizing, Standing
 
@@ -92,7 +92,12 @@ class CallObserver(Observer):
 
 
 class BatchObserver(CallObserver):
-    """Shows a batch's bars, and stops it at the first Ctrl-C while calls run."""
+    """Shows a batch's bars, and stops it at the first Ctrl-C or the like while calls run.
+
+    `interrupted` is the exit code of a run that ended so.
+    """
+
+    interrupted = INTERRUPTED
 
     def sized(self, sizing: Sizing) -> None:
         """Tell the slots and their memory."""
@@ -104,10 +109,12 @@ class BatchObserver(CallObserver):
 
     @contextmanager
     def running(self, frames: int) -> Iterator[None]:
-        """Hold the bars, and listen for Ctrl-C."""
+        """Hold the bars, and listen for signals."""
         self._progress = CallProgress(self._shown, frames)
-        with self._progress, stopping(self.stop):
+        with self._progress, stopping(self.stop) as seen:
             yield
+        if seen:
+            self.interrupted = 128 + seen[0]
 
     def failed(self, count: int) -> None:
         """Show how many calls have failed so far."""

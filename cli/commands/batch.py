@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from personaplex.cli import options as o
-from personaplex.cli.console import LogLevel, configure, log, result
-from personaplex.cli.interrupts import INTERRUPTED
+from personaplex.cli.console import LogLevel, configure, log, result, summary
 from personaplex.core.config import FRAME_RATE
 from personaplex.core.errors import UsageError
 from personaplex.runs.choices import DEFAULT_SEED, Alignment, Dtype, Existing, LongAudio
@@ -163,8 +162,9 @@ def batch(
     if dry_run:
         _show_forecast(forecast(request), as_json)
         return
-    outcome = run_batch(request, BatchObserver(not quiet))
-    code = ended(outcome)
+    observer = BatchObserver(not quiet)
+    outcome = run_batch(request, observer)
+    code = ended(outcome, observer.interrupted)
     _show_summary(outcome.counts, str(output_dir), as_json)
     raise typer.Exit(code)
 
@@ -186,12 +186,12 @@ def _shard(text: str) -> tuple[int, int]:
     return int(index), int(count)
 
 
-def ended(outcome: "Outcome") -> int:
-    """Say why a batch ended early, if it did; returns its exit code."""
+def ended(outcome: "Outcome", interrupted: int) -> int:
+    """Say why a batch ended early, if it did; returns its exit code, `interrupted` of one that was."""
     counts = outcome.counts
     if outcome.stopped:
         log.error("interrupted: %d items not run; run the same command again to go on", counts.not_run)
-        return INTERRUPTED
+        return interrupted
     if counts.not_run:
         log.error("stopped after %d failure%s", counts.failed, "s" if counts.failed > 1 else "")
     return 1 if counts.failed else 0
@@ -221,12 +221,12 @@ def _show_summary(counts: "Counts", output: str, as_json: bool) -> None:
         document = asdict(counts) | {"times_real_time": round(counts.times_real_time, 2), "output": output}
         result(json.dumps(document, ensure_ascii=False))
         return
-    result(f"done     {counts.done:,}")
-    result(f"failed   {counts.failed:,}")
-    result(f"skipped  {counts.skipped:,} (done already)")
+    summary(f"done     {counts.done:,}")
+    summary(f"failed   {counts.failed:,}")
+    summary(f"skipped  {counts.skipped:,} (done already)")
     if counts.not_run:
-        result(f"not run  {counts.not_run:,}")
+        summary(f"not run  {counts.not_run:,}")
     if counts.flagged:
-        result(f"flagged  {counts.flagged:,} (loops or dead air: see flags in the transcripts)")
+        summary(f"flagged  {counts.flagged:,} (loops or dead air: see flags in the transcripts)")
     audio, spent = f"{counts.audio_seconds:,.1f} s of audio", f"{counts.seconds:,.1f} s"
-    result(f"{audio} in {spent}: {counts.times_real_time:.2f} × real time; results in {output}")
+    summary(f"{audio} in {spent}: {counts.times_real_time:.2f} × real time; results in {output}")

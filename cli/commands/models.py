@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from personaplex.cli import options as o
-from personaplex.cli.console import LogLevel, configure, result
+from personaplex.cli.console import LogLevel, configure, result, summary
 from personaplex.core.errors import ModelError, UsageError
 from personaplex.runs.choices import Dtype
 
@@ -122,7 +122,7 @@ def fetch(
         return
     for paths in files.values():
         for path in paths:
-            result(str(path))
+            summary(str(path))
 
 
 def _fetched(model: str, revision: str | None) -> tuple[str, dict[str, list[Path]]]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from personaplex.cli import options as o
-from personaplex.cli.console import LogLevel, configure, log, result
+from personaplex.cli.console import LogLevel, configure, log, result, summary
 from personaplex.runs.choices import DEFAULT_SEED, Alignment, Dtype, LongAudio, Pace
 
 EXAMPLE = "Example: personaplex offline --input-wav call.wav --voice-prompt NATM1"
@@ -131,7 +131,7 @@ def offline(
         result(dumps(document).rstrip("\n"))
     else:
         for path in request.paths.all(request.output):
-            result(str(path))
+            summary(str(path))
 
 
 def _report(document: dict[str, Any], seconds: float) -> None:

@@ -11,7 +11,7 @@ from personaplex.cli import options as o
 from personaplex.cli.commands import compare as c
 from personaplex.cli.commands.batch import ended
 from personaplex.cli.comparison import DIFFERENT, Reports, report
-from personaplex.cli.console import LogLevel, configure, log, notice, result
+from personaplex.cli.console import LogLevel, configure, log, notice, result, summary
 from personaplex.compare.telling import plural
 from personaplex.compare.verdicts import Level, Status, Tolerances
 from personaplex.runs.choices import Dtype
@@ -80,7 +80,7 @@ def record(
             "run the batch with --save-tokens for that",
             made.textual,
         )
-    result(f"recorded {plural(made.recorded, 'golden')} in {output_dir}")
+    summary(f"recorded {plural(made.recorded, 'golden')} in {output_dir}")
 
 
 @app.command("check", epilog="Example: personaplex regress check goldens --junit report.xml --html report.html")
@@ -121,9 +121,10 @@ def check(
     tolerances = Tolerances(max_wer, time_tolerance, loudness_tolerance, activity_tolerance)
     overrides = Overrides(moshi_weight, mimi_weight, tokenizer)
     rerun = Rerun(model, revision, overrides, device, dtype, slots, output_dir, tuple(sys.argv))
-    with held_again(goldens, rerun, Check(level, tolerances, allow_unused), BatchObserver(not quiet)) as held:
+    observer = BatchObserver(not quiet)
+    with held_again(goldens, rerun, Check(level, tolerances, allow_unused), observer) as held:
         if not isinstance(held, Held):
-            raise typer.Exit(ended(held))
+            raise typer.Exit(ended(held, observer.interrupted))
         code = report(held.comparison, Reports(junit, html, github, as_json))
         statuses = {item.status for item in held.comparison.items}
         if Status.extra in statuses:
@@ -164,10 +165,10 @@ def update(
 
     overrides = Overrides(moshi_weight, mimi_weight, tokenizer)
     rerun = Rerun(model, revision, overrides, device, dtype, slots, output_dir, tuple(sys.argv))
-    check = Check(Level.samples, Tolerances(), allow_unused=False)
-    with held_again(goldens, rerun, check, BatchObserver(not quiet)) as held:
+    check, observer = Check(Level.samples, Tolerances(), allow_unused=False), BatchObserver(not quiet)
+    with held_again(goldens, rerun, check, observer) as held:
         if not isinstance(held, Held):
-            raise typer.Exit(ended(held))
+            raise typer.Exit(ended(held, observer.interrupted))
         report(held.comparison, Reports(None, html, False, as_json))
         code = _updated(held, yes, notice if as_json else result)  # stdout is JSON then
     raise typer.Exit(code)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from personaplex.cli import options as o
-from personaplex.cli.console import LogLevel, configure, log, notice, result
+from personaplex.cli.console import LogLevel, configure, log, notice, result, summary
 from personaplex.core.errors import UsageError
 from personaplex.runs.choices import Dtype
 
@@ -162,7 +162,7 @@ def create(
 
     options = ModelOptions(model or HUB_MODEL, revision, Overrides(), device, dtype, cpu_offload=False)
     write_voice(_made(source, model, options), target)
-    result(str(target))
+    summary(str(target))
 
 
 def _made(source: Path, model: str | None, options: "ModelOptions") -> "MadeVoice":
