@@ -62,6 +62,7 @@ def golden(item: Recorded) -> dict[str, Any]:
         raise UsageError(foreign, "run the item again with --save-tokens, or remove the file")
     tokens = tokens_of(item)
     document = without_volatile(answer(item)) | {"schema": ITEM_SCHEMA, "id": item.id}
+    document.pop("files", None)  # those of the run; a golden's lie elsewhere
     document["input"] = {key: value for key, value in document["input"].items() if key != "path"}
     if tokens.shape[1] > 1:
         document["tokens"] = tokens.tolist()

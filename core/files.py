@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
@@ -104,6 +104,11 @@ class Staged:
         for part in self._parts.values():
             with suppress(OSError):
                 part.unlink(missing_ok=True)
+
+    @property
+    def paths(self) -> Collection[Path]:
+        """Where the files are to stand, in the order in which they were written."""
+        return self._parts.keys()
 
     def write(self, path: Path, content: bytes | memoryview) -> None:
         """Write what is to stand at `path`."""

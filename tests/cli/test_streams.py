@@ -26,7 +26,16 @@ CALL = ["offline", "--model", "tiny", "--input-wav", "call.wav", "--voice-prompt
 def ended(desk: Desk, arguments: Sequence[str], redirected: str) -> tuple[int, str, str]:
     """The exit code of a command whose streams the shell has redirected, and what is left of stdout and stderr."""
     child = subprocess.run(
-        ["bash", "-c", f'"$@" {redirected}; exit ${{PIPESTATUS[0]}}', "bash", sys.executable, "-c", PROGRAM, *arguments],
+        [
+            "bash",
+            "-c",
+            f'"$@" {redirected}; exit ${{PIPESTATUS[0]}}',
+            "bash",
+            sys.executable,
+            "-c",
+            PROGRAM,
+            *arguments,
+        ],
         cwd=desk.folder,
         env=os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
         capture_output=True,
