@@ -35,7 +35,7 @@ def ended_by_signals() -> Iterator[list[int]]:
 
 @contextmanager
 def stopping(stop: threading.Event) -> Iterator[list[int]]:
-    """Set `stop` at the first signal that ends runs, whose number the list then holds; the second one ends it at once."""
+    """Set `stop` at the first signal that ends runs; the list then holds its number. The second one ends it at once."""
     seen: list[int] = []
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, *TERMINATING)}
     heeded = [number for number, handler in before.items() if number == signal.SIGINT or handler is not signal.SIG_IGN]

@@ -75,7 +75,7 @@ def guarded() -> Iterator[Guarded]:
     """Put `Guarded` streams in the places of stdout, which is returned, and stderr."""
     out, err = sys.stdout, sys.stderr
     guard = Guarded(out)
-    sys.stdout, sys.stderr = guard, Guarded(err)  # type: ignore[assignment]
+    sys.stdout, sys.stderr = guard, Guarded(err)
     try:
         yield guard
     finally:

@@ -148,9 +148,9 @@ def stale_parts(paths: Iterable[Path]) -> dict[Path, list[Path]]:
             if match is None or _is_alive(int(match["process"])):
                 continue
             names = match.groupdict()
-            path = wanted.get(names.get("target") or names["stem"] + names["suffix"])
-            if path is not None:
-                found.setdefault(path, []).append(part)
+            target = wanted.get(names.get("target") or names["stem"] + names["suffix"])
+            if target is not None:
+                found.setdefault(target, []).append(part)
     return found
 
 
@@ -164,6 +164,20 @@ def remove_stale_parts(paths: Iterable[Path]) -> None:
 
 def _is_alive(process: int) -> bool:
     return process != os.getpid() and psutil.pid_exists(process)
+
+
+def ignores_case(folder: Path) -> bool:
+    """Whether a folder takes names that differ in case alone for one; a file is made in it to find out.
+
+    Raises InputError if none can be.
+    """
+    probe = temporary(folder / "case")
+    with _writing(folder):
+        probe.touch()
+        try:
+            return probe.with_name(probe.name.upper()).exists()
+        finally:
+            probe.unlink(missing_ok=True)
 
 
 def make_folder(path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from personaplex.core.answers.leftovers import discard, sweep
+from personaplex.core.answers.leftovers import sweep
 from personaplex.core.answers.outputs import Run, write
 from personaplex.core.corpus.results import ResultRow, done_row
 from personaplex.core.engine.batch import Batch, Live, Plan, positions
@@ -21,6 +21,7 @@ from personaplex.runs.jobs import make_jobs, voice_paths
 from personaplex.runs.ledger import Counts, Ledger
 from personaplex.runs.models.located import LocatedModel, locate_model
 from personaplex.runs.observer import Observer, Sizing, Standing
+from personaplex.runs.places import Places
 from personaplex.runs.plan import PlannedItem, plan_items
 from personaplex.runs.request import BatchRequest
 from personaplex.runs.settings import Started, run_record, write_record
@@ -40,7 +41,9 @@ def run_batch(request: BatchRequest, observer: Observer) -> Outcome:
     begun = time.perf_counter()
     planned = plan_items(request.source, request.outputs)
     output = request.source.output
+    places = Places(planned, request)
     make_folder(output)
+    places.check_names()
     located = locate_model(request.model)
     todo = choose_items(planned, request, located)
     sweep(item.paths for item in todo.all)
@@ -49,7 +52,7 @@ def run_batch(request: BatchRequest, observer: Observer) -> Outcome:
         ledger.skipped(row)
     stopped = False
     if todo.run:
-        stopped = _run_items(todo.run, request, located, ledger, observer)
+        stopped = _run_items(todo.run, request, located, places, ledger, observer)
     else:
         ledger.flush()
     ledger.counts.seconds = round(time.perf_counter() - begun, 3)
@@ -57,7 +60,12 @@ def run_batch(request: BatchRequest, observer: Observer) -> Outcome:
 
 
 def _run_items(
-    items: Sequence[PlannedItem], request: BatchRequest, located: LocatedModel, ledger: Ledger, observer: Observer
+    items: Sequence[PlannedItem],
+    request: BatchRequest,
+    located: LocatedModel,
+    places: Places,
+    ledger: Ledger,
+    observer: Observer,
 ) -> bool:
     """Run items and return whether the observer stopped them; their outcomes are written, however the run ends."""
 
@@ -67,13 +75,13 @@ def _run_items(
 
     voices = voice_paths(items, request, located)
     model = located.load()
-    jobs = make_jobs(items, voices, request, model, failed)
+    jobs = make_jobs(items, voices, request, model, places, failed)
     slots = _sized(jobs, request, model, observer)
     plan = Plan(slots, request.sampling, request.align.value, request.graphs)
     run = Run.of(model, plan.slots, plan.sampling, plan.align, request.outputs)
     started = Started(datetime.now(UTC).isoformat(timespec="seconds"), request.command, os.getcwd(), request.shard)
     write_record(request.source.output, run_record(request, run, started))
-    delivery = _Delivery({item.item.id: item for item in items}, run, started.started, ledger)
+    delivery = _Delivery({item.item.id: item for item in items}, run, started.started, places, ledger)
 
     def watch(calls: Sequence[Live]) -> None:
         observer.ticked(standings(calls))
@@ -106,10 +114,11 @@ def standings(calls: Sequence[Live]) -> list[Standing]:
 class _Delivery:
     """Responses on their way from the worker that writes their files to the ledger."""
 
-    def __init__(self, items: dict[str, PlannedItem], run: Run, started: str, ledger: Ledger) -> None:
+    def __init__(self, items: dict[str, PlannedItem], run: Run, started: str, places: Places, ledger: Ledger) -> None:
         self.items = items
         self._run = run
         self._started = started
+        self._places = places
         self._ledger = ledger
         self._written: deque[tuple[PlannedItem, ResultRow, float]] = deque()
 
@@ -117,9 +126,9 @@ class _Delivery:
         """Write a response's files, on whatever thread; raises InputError."""
         item = self.items[response.job.id]
         make_folder(item.paths.wav.parent)
-        discard(item.paths)
-        seconds = sum(response.seconds.values())
-        document = write(response, self._run, item.paths, item.item.source, self._started, seconds)
+        self._places.refuse_foreign(item)
+        seconds, others = sum(response.seconds.values()), self._places.owned
+        document = write(response, self._run, item.paths, item.item.source, self._started, seconds, others)
         self._written.append((item, done_row(item.item, document), response.info.duration))
 
     def record(self) -> None:

@@ -6,10 +6,12 @@ from pathlib import Path
 from personaplex.core.audio import reading
 from personaplex.core.engine.call import live_calls
 from personaplex.core.engine.job import Job, NamedVoice, Prompt
+from personaplex.core.engine.prompt_length import PromptLength
 from personaplex.core.errors import InputError, PersonaplexError
 from personaplex.core.weights.model import Model
 from personaplex.runs.choices import Alignment, LongAudio
 from personaplex.runs.models.located import LocatedModel
+from personaplex.runs.places import Places
 from personaplex.runs.plan import PlannedItem
 from personaplex.runs.request import BatchRequest
 from personaplex.voices.catalogue import find
@@ -25,18 +27,27 @@ def voice_paths(items: Sequence[PlannedItem], request: BatchRequest, located: Lo
 
 
 def make_jobs(
-    items: Sequence[PlannedItem], voices: Mapping[str, Path], request: BatchRequest, model: Model, failed: Failed
+    items: Sequence[PlannedItem],
+    voices: Mapping[str, Path],
+    request: BatchRequest,
+    model: Model,
+    places: Places,
+    failed: Failed,
 ) -> list[Job]:
-    """A job for every item whose input and voice can be read; `failed` is told of the others.
+    """A job for every item whose input and voice can be read and whose place is free; `failed` is told of the others.
 
-    None at all once `failed` has said that these are too many.
+    None at all once `failed` has said that these are too many. Raises UsageError if the prompt that the options give
+    leaves nothing of the context to the calls.
     """
-    loaded: dict[str, NamedVoice | PersonaplexError] = {}
+    loaded = {voice: _voice(path, model) for voice, path in voices.items()}
+    for text, voice in dict.fromkeys((item.text, item.voice) for item in items if is_of_options(item)):
+        known = loaded[voice]
+        if isinstance(known, NamedVoice):
+            make_prompt(known, text, model)
     jobs = []
     for item in items:
-        if item.voice not in loaded:
-            loaded[item.voice] = _voice(voices[item.voice], model)
         try:
+            places.refuse_foreign(item)
             jobs.append(_job(item, loaded[item.voice], request, model))
         except PersonaplexError as error:
             if failed(item, error):
@@ -51,8 +62,16 @@ def planned_frames(item: PlannedItem) -> int:
 
 
 def make_prompt(voice: NamedVoice, text: str, model: Model) -> Prompt:
-    """A persona's prompt."""
-    return Prompt(voice, text.strip(), tuple(model.tokenizer.prompt_ids(text)))
+    """A persona's prompt; raises UsageError for one that leaves nothing of the context to the call."""
+    tokens = tuple(model.tokenizer.prompt_ids(text))
+    PromptLength(len(tokens), voice.voice.frames).check(model.config.lm.context)
+    return Prompt(voice, text.strip(), tokens)
+
+
+def is_of_options(item: PlannedItem) -> bool:
+    """Whether an item's prompt is the options' alone, so that what is wrong with it is wrong with the command."""
+    row = item.item.row
+    return all(own is None for own in (row.text_prompt, row.text_prompt_file, row.role, row.voice_prompt))
 
 
 def refuse_long(job: Job, context: int, align: Alignment) -> None:

@@ -54,15 +54,15 @@ class Ledger:
         """An item that is done now, of `duration` seconds."""
         self.counts.done += 1
         self.counts.audio_seconds = round(self.counts.audio_seconds + duration, 3)
+        self._add(row)
         for warning in row["warnings"]:
             log.warning("%s: %s", planned.item.id, warning)
-        self._add(row)
 
     def failed(self, item: Item, error: PersonaplexError) -> None:
         """An item that can't be run."""
         self.counts.failed += 1
-        log.error("%s: %s", item.id, error.what)
         self._add(failed_row(item, error))
+        log.error("%s: %s", item.id, error.what)
 
     def _add(self, row: ResultRow) -> None:
         self._rows[row["id"]] = row

@@ -1,7 +1,6 @@
 """`personaplex prompts`: the library of roles, and what a prompt takes of the model's context."""
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,8 +17,7 @@ from personaplex.core.files import check_utf8, read_text
 from personaplex.prompts import library
 
 if TYPE_CHECKING:
-    from personaplex.core.config import ModelConfig
-    from personaplex.core.lm.tokenizer import Tokenizer
+    pass
 
 app = typer.Typer(
     help="Roles: which there are, filled in, and counted.",
@@ -86,7 +84,10 @@ def _filled(name: str, given: Sequence[str]) -> tuple[str, list[str]]:
 
 @dataclass(frozen=True)
 class PromptCount:
-    """What a prompt takes of the context, in tokens and frames; `voice_frames` is None without a voice."""
+    """What a prompt takes of the context, in tokens and frames; `voice_frames` is None without a voice.
+
+    `parts` says it in words.
+    """
 
     model: str
     tokens: int
@@ -97,12 +98,7 @@ class PromptCount:
     context_frames: int
     left_frames: int
     left_seconds: float
-
-    @property
-    def parts(self) -> str:
-        """What the prompt is made of."""
-        voice = "" if self.voice_frames is None else f", {self.voice_frames} frames of voice"
-        return f"{self.tokens} tokens of text, {self.silence_frames} frames of silence{voice}"
+    parts: str
 
 
 @app.command("count", epilog="Example: personaplex prompts count teacher --model tiny")
@@ -125,7 +121,9 @@ def count(
     words = _words(name, text, file, field or [])
     counted = _counted(words, voice, voice_prompt_dir, model)
     if as_json:
-        result(json.dumps(asdict(counted), indent=2))
+        figures = asdict(counted)
+        del figures["parts"]
+        result(json.dumps(figures, indent=2))
         return
     result(f"tokens  {counted.tokens}")
     result(f"prompt  {counted.prompt_frames} frames, {counted.prompt_seconds:.2f} s: {counted.parts}")
@@ -134,23 +132,29 @@ def count(
 
 def _counted(words: str, voice: str | None, folder: Path | None, model: str | None) -> PromptCount:
     """The count; raises UsageError for a prompt that leaves nothing to the call, ModelError or VoiceError."""
-    from personaplex.core.engine.session import SILENCE_FRAMES
+    from personaplex.core.engine.prompt_length import PromptLength
     from personaplex.core.weights.model import HUB_MODEL
+    from personaplex.runs.prompts import tokenizer_of, voice_frames
+    from personaplex.voices.here import find_here
 
     name = model or HUB_MODEL
-    tokenizer, config = _tokenizer(name)
-    tokens, silence, context = len(tokenizer.prompt_ids(words)), 2 * SILENCE_FRAMES, config.lm.context
-    voice_frames = None if voice is None else _voice_frames(voice, folder, config.lm.dim)
-    prompt = tokens + silence + (voice_frames or 0)
-    left = context - prompt
-    counted = PromptCount(
-        name, tokens, silence, voice_frames, prompt, prompt / FRAME_RATE, context, left, left / FRAME_RATE
+    tokenizer, config = tokenizer_of(name)
+    frames = None if voice is None else voice_frames(find_here(voice, folder), config.lm.dim)
+    length = PromptLength(len(tokenizer.prompt_ids(words)), frames)
+    length.check(config.lm.context)
+    left = config.lm.context - length.frames
+    return PromptCount(
+        model=name,
+        tokens=length.tokens,
+        silence_frames=length.silence_frames,
+        voice_frames=frames,
+        prompt_frames=length.frames,
+        prompt_seconds=length.frames / FRAME_RATE,
+        context_frames=config.lm.context,
+        left_frames=left,
+        left_seconds=left / FRAME_RATE,
+        parts=length.parts,
     )
-    if left <= 0:
-        what = f"the prompt takes {prompt} frames ({counted.prompt_seconds:.2f} s): {counted.parts}"
-        mend = f"the context holds {context} ({context / FRAME_RATE:.2f} s), the call included: shorten the prompt"
-        raise UsageError(what, mend)
-    return counted
 
 
 def _words(name: str | None, text: str | None, file: Path | None, field: Sequence[str]) -> str:
@@ -165,34 +169,3 @@ def _words(name: str | None, text: str | None, file: Path | None, field: Sequenc
         check_utf8(text or "", "--text")
         return text or ""
     return read_text(file, "--file")
-
-
-def _tokenizer(model: str) -> "tuple[Tokenizer, ModelConfig]":
-    """The tokenizer of a model and its shapes, with no weights; raises ModelError."""
-    from personaplex.core.lm.tokenizer import Tokenizer
-    from personaplex.core.weights import hub
-    from personaplex.core.weights.model import locate
-    from personaplex.runs.models.known import known_model
-    from personaplex.samples import tiny
-    from personaplex.samples.catalog import model_folder
-
-    if os.path.isdir(model):
-        files = locate(model)
-        return Tokenizer(files.tokenizer), files.config
-    config = known_model(model).config
-    if model == tiny.NAME:
-        return Tokenizer(model_folder(model) / config.files.tokenizer), config
-    return Tokenizer(hub.fetch(model, config.files.tokenizer)), config
-
-
-def _voice_frames(voice: str, folder: Path | None, dim: int) -> int:
-    """The frames that a voice takes; raises VoiceError."""
-    from personaplex.core.audio.reading import frame_count
-    from personaplex.voices.files import read_voice
-    from personaplex.voices.here import find_here
-    from personaplex.voices.loading import is_stored, read_recording
-
-    path = find_here(voice, folder)
-    if is_stored(path):
-        return len(read_voice(path, dim).embeddings) + 1
-    return frame_count(len(read_recording(path).samples))

@@ -52,15 +52,18 @@ def is_unchanged(path: Path, sha256: str) -> bool:
         return False
 
 
-def refuse_foreign(outputs: Iterable[Path], transcript: Path, made: Mapping[Path, str]) -> None:
+def refuse_foreign(
+    outputs: Iterable[Path], transcript: Path, made: Mapping[Path, str], gone: Container[Path] = ()
+) -> None:
     """Raise InputError if an output would replace a file that is not of this answer, or was changed since.
 
-    `made` are the files known to be of the answer, beside those that the `transcript` there names.
+    `made` are the files known to be of the answer, beside those that the `transcript` there names; what is `gone` will
+    be swept before.
     """
     document = read_document(transcript)
     known = {**made, **made_files(document, transcript.parent)}
     for path in outputs:
-        if not os.path.lexists(path):
+        if path in gone or not os.path.lexists(path):
             continue
         if path == transcript:
             is_ours = not path.is_symlink() and document is not None and document.get("schema") == SCHEMA
@@ -74,8 +77,9 @@ def refuse_foreign(outputs: Iterable[Path], transcript: Path, made: Mapping[Path
 def place(staged: Staged, transcript: Path, others: Container[Path] | None) -> None:
     """Give an answer's files their places, and remove what an older one left that the new one hasn't got.
 
-    `others` are files that belong to other items; None lets all of an older answer be. The older transcript stands aside meanwhile: so the new files can't
-    be taken for its own, and what a kill leaves can be told from somebody else's (see `leftovers`).
+    `others` are files that belong to other items; None lets all of an older answer be. The older transcript stands
+    aside meanwhile: so the new files can't be taken for its own, and what a kill leaves can be told from somebody
+    else's (see `leftovers`).
     """
     older = {} if others is None else made_with(transcript)
     aside = temporary(transcript)

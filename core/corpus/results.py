@@ -69,7 +69,7 @@ def _passed_through(item: "Item") -> ResultRow:
 
 
 def read_results(folder: Path) -> dict[str, ResultRow]:
-    """The rows that a folder holds, by id; other lines are passed over. Raises UsageError for a file of another kind."""
+    """The rows that a folder holds, by id, without other lines; raises UsageError for a file of another kind."""
     return _read_lines(folder)[0]
 
 

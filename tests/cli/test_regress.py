@@ -442,7 +442,7 @@ def test_recording_over_goldens(corpus: Desk) -> None:
 
 
 def test_recording_tokens_of_another_answer(corpus: Desk) -> None:
-    tokens = [path for path in (corpus.folder / "out").rglob("*.tokens.safetensors")]
+    tokens = list((corpus.folder / "out").rglob("*.tokens.safetensors"))
     shutil.copyfile(tokens[1], tokens[0])
     result = corpus.run("regress", "record", "out", "-o", "new")
     assert result.code == 2

@@ -12,7 +12,14 @@ from typing import Any
 import pytest
 
 from personaplex.core.corpus.manifest import Row
-from personaplex.core.corpus.results import check_own_files, done_row, failed_row, merge_results, read_results, write_run
+from personaplex.core.corpus.results import (
+    check_own_files,
+    done_row,
+    failed_row,
+    merge_results,
+    read_results,
+    write_run,
+)
 from personaplex.core.corpus.sources import Item
 from personaplex.core.errors import InputError, UsageError
 from personaplex.core.files import temporary
