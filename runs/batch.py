@@ -127,8 +127,8 @@ class _Delivery:
         item = self.items[response.job.id]
         make_folder(item.paths.wav.parent)
         self._places.refuse_foreign(item)
-        seconds, others = sum(response.seconds.values()), self._places.owned
-        document = write(response, self._run, item.paths, item.item.source, self._started, seconds, others)
+        seconds = sum(response.seconds.values())
+        document = write(response, self._run, item.paths, item.item.source, self._started, seconds, clears=True)
         self._written.append((item, done_row(item.item, document), response.info.duration))
 
     def record(self) -> None:

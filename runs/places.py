@@ -20,19 +20,19 @@ class Places:
         self._folder = request.source.output
         check_own_files(self._folder)
         self._rows = read_results(self._folder)
-        self.owned = {path: item for item in planned for path in item.paths.all(self._outputs)}
-        """Every file that an item of the source may make, whichever share of it is run."""
+        self._planned = planned
 
     def check_names(self) -> None:
         """Raise UsageError for two files that the folder, which is there, would take for one."""
         if not ignores_case(self._folder):
             return
         seen: dict[str, str] = {_letters(self._folder / name): "the run itself" for name in (RESULTS, RUN)}
-        for path, item in self.owned.items():
-            other = seen.setdefault(_letters(path), item.item.where)
-            if other != item.item.where:
-                clash = f"{item.item.where} and {other} would both write {path}: this folder takes A and a for the same"
-                raise UsageError(clash, "give one of them another id, or rename the file")
+        for item in self._planned:
+            for path in item.paths.all(self._outputs):
+                other = seen.setdefault(_letters(path), item.item.where)
+                if other != item.item.where:
+                    clash = f"{item.item.where} and {other} would both write {path}: this folder takes A and a as one"
+                    raise UsageError(clash, "give one of them another id, or rename the file")
 
     def refuse_foreign(self, item: PlannedItem, gone: Container[Path] = ()) -> None:
         """Raise InputError if something stands in an item's way that it may not replace, and that isn't `gone` soon."""

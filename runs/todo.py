@@ -1,7 +1,6 @@
 """Which items of a batch are done already, which are to do."""
 
 import hashlib
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
@@ -50,10 +49,9 @@ def choose_items(planned: Sequence[PlannedItem], request: BatchRequest, model: L
         mine = [item for item in mine if results.get(item.item.id, {}).get("status") == "failed"]
     if request.existing is Existing.error:
         for item in mine:
-            there = next((path for path in item.paths.all(request.outputs) if os.path.lexists(path)), None)
-            if there is not None:
+            if item.paths.json.exists() or item.paths.wav.exists():
                 mend = "choose another folder, or --existing skip or overwrite"
-                raise UsageError(f"{item.item.where}: its outputs are there: {there}", mend)
+                raise UsageError(f"{item.item.where}: its outputs are there: {item.paths.wav}", mend)
     if request.existing is not Existing.skip:
         return Todo(mine, [])
     voice_sha256, run_block = _voice_hashes(request, model), cache(partial(_run_block, request, model))

@@ -2,7 +2,7 @@
 
 import hashlib
 import platform
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -134,19 +134,20 @@ def write(
     source: str,
     started: str,
     seconds: float,
-    others: Container[Path] | None = None,
+    *,
+    clears: bool = False,
 ) -> dict[str, Any]:
     """Write a response's files, the JSON last, and return the transcript document.
 
-    They take the places of an older answer's only when all are whole. What that one had beyond them is removed, unless
-    it is among the `others`, which belong to other items; for None it stays.
+    They take the places of an older answer's only when all are whole. What that one had beyond them is removed if this
+    one `clears`.
     `source` is the input's path as the user gave it. Raises InputError if a file can't be written; then none stays,
     and the older answer does.
     """
     with Staged() as staged:
         volatile = {"started": started, "seconds": round(seconds, 3)}
         record = _stage(response, run, paths, source, volatile, staged)
-        place(staged, paths.json, others)
+        place(staged, paths.json, clears=clears)
     return record
 
 

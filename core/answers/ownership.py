@@ -74,14 +74,13 @@ def refuse_foreign(
             raise InputError(f"{path}: {state}, and is not replaced", MEND)
 
 
-def place(staged: Staged, transcript: Path, others: Container[Path] | None) -> None:
-    """Give an answer's files their places, and remove what an older one left that the new one hasn't got.
+def place(staged: Staged, transcript: Path, *, clears: bool) -> None:
+    """Give an answer's files their places; if it `clears`, what an older one had beyond them is removed.
 
-    `others` are files that belong to other items; None lets all of an older answer be. The older transcript stands
-    aside meanwhile: so the new files can't be taken for its own, and what a kill leaves can be told from somebody
-    else's (see `leftovers`).
+    The older transcript stands aside meanwhile: so the new files can't be taken for its own, and what a kill leaves
+    can be told from somebody else's (see `leftovers`).
     """
-    older = {} if others is None else made_with(transcript)
+    older = made_with(transcript) if clears else {}
     aside = temporary(transcript)
     with suppress(FileNotFoundError):
         transcript.replace(aside)
@@ -92,7 +91,7 @@ def place(staged: Staged, transcript: Path, others: Container[Path] | None) -> N
             aside.replace(transcript)
         raise
     for path, sha256 in older.items():
-        if path not in staged.paths and path not in (others or ()) and is_unchanged(path, sha256):
+        if path not in staged.paths and is_unchanged(path, sha256):
             with suppress(OSError):
                 path.unlink()
     with suppress(OSError):

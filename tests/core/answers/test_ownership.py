@@ -23,14 +23,14 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def write_answer(folder: Path, text: str, *names: str, others: Any = ()) -> None:
+def write_answer(folder: Path, text: str, *names: str, clears: bool = True) -> None:
     """An answer's files, whose content is `text`, and its transcript, as a run leaves them."""
     with Staged() as staged:
         for name in names:
             staged.write(folder / name, text.encode())
         document = {"schema": SCHEMA, "text": text, "files": {name: sha256(text) for name in names}}
         staged.write(folder / "a.json", json.dumps(document).encode())
-        place(staged, folder / "a.json", others)
+        place(staged, folder / "a.json", clears=clears)
 
 
 def texts(folder: Path) -> dict[str, str]:
@@ -54,16 +54,16 @@ def test_an_answer_gives_way_to_the_next(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "a.json").read_text())["text"] == "two"
 
 
-def test_what_it_left_and_others_own_stays(tmp_path: Path) -> None:
+def test_what_it_left_is_removed_unless_it_was_changed(tmp_path: Path) -> None:
     write_answer(tmp_path, "one", "a.wav", "a.mix.wav", "a.srt", "a.vtt", "a.ctm")
     (tmp_path / "a.srt").write_text("corrected by hand")
     (tmp_path / "a.ctm").unlink()
     (tmp_path / "a.TextGrid").write_text("annotated by hand")
-    write_answer(tmp_path, "two", "a.wav", others={tmp_path / "a.mix.wav"})
-    kept = {"a.mix.wav": "one", "a.srt": "corrected by hand", "a.TextGrid": "annotated by hand"}
-    assert texts(tmp_path) == {"a.wav": "two", **kept}
-    write_answer(tmp_path, "three", "a.wav", others=None)
-    assert texts(tmp_path) == {"a.wav": "three", **kept}
+    write_answer(tmp_path, "two", "a.wav", "a.vtt")
+    kept = {"a.srt": "corrected by hand", "a.TextGrid": "annotated by hand"}
+    assert texts(tmp_path) == {"a.wav": "two", "a.vtt": "two", **kept}
+    write_answer(tmp_path, "three", "a.wav", clears=False)
+    assert texts(tmp_path) == {"a.wav": "three", "a.vtt": "two", **kept}
 
 
 @pytest.mark.parametrize("name", ["a.wav", "a.srt"])
@@ -122,6 +122,6 @@ def test_an_answer_that_cannot_take_its_place_leaves_the_older_one(tmp_path: Pat
         staged.write(tmp_path / "a.json", b"two")
         (tmp_path / "a.mix.wav").mkdir()
         with pytest.raises(InputError, match=r"a\.mix\.wav: cannot write"):
-            place(staged, tmp_path / "a.json", ())
+            place(staged, tmp_path / "a.json", clears=True)
     assert (tmp_path / "a.json").read_text() == before
     assert sorted(os.listdir(tmp_path)) == ["a.json", "a.mix.wav", "a.wav"]
