@@ -189,6 +189,7 @@ def document(
     spoken: Sequence[Word],
     input: Mapping[str, Any],  # noqa: A002 - the field's name
     output: Mapping[str, Any],
+    files: Mapping[str, str],
     activity: Mapping[str, Any],
     flags: Sequence[Mapping[str, Any]],
     prompt: PromptInfo,
@@ -200,8 +201,9 @@ def document(
 ) -> dict[str, Any]:
     """The transcript document of one call, its fields in the schema's order.
 
-    `tokens` is `[F, 9]` (text, agent codebooks 0-7) and `spoken` its `words`; `activity` holds the stretches in which
-    the caller and the agent speak, `flags` what is odd about the call. Everything that may differ between
+    `tokens` is `[F, 9]` (text, agent codebooks 0-7) and `spoken` its `words`; `files` are the names of those
+    that are written beside it, with their SHA-256; `activity` holds the stretches in which the caller and the agent
+    speak, `flags` what is odd about the call. Everything that may differ between
     two runs of the same call belongs in `volatile`.
     """
     return {
@@ -215,6 +217,7 @@ def document(
         "tokens_sha256": tokens_sha256(tokens),
         "input": dict(input),
         "output": dict(output),
+        "files": dict(files),
         "activity": dict(activity),
         "flags": [dict(flag) for flag in flags],
         "prompt": asdict(prompt),

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 RESULTS = "results.jsonl"
 RUN = "run.json"
 SCHEMA = "personaplex.run/1"
+MEND = "move it away, or choose another folder with -o"
 
 ResultRow = dict[str, Any]
 
 _OWN = {
     *("id", "status", "audio_filepath", "output", "transcript", "text", "duration", "voice", "seed"),
-    *("tokens_sha256", "pcm_sha256", "flags", "warnings", "error"),
+    *("tokens_sha256", "pcm_sha256", "files", "flags", "warnings", "error"),
 }
 
 
@@ -45,6 +46,7 @@ def done_row(item: "Item", document: Mapping[str, Any]) -> ResultRow:
         "seed": document["sampling"]["seed"],
         "tokens_sha256": document["tokens_sha256"],
         "pcm_sha256": output["pcm_sha256"],
+        "files": document.get("files", {}),
         "flags": sorted({flag["kind"] for flag in document["flags"]}),
         "warnings": document["warnings"],
     }
@@ -67,39 +69,96 @@ def _passed_through(item: "Item") -> ResultRow:
 
 
 def read_results(folder: Path) -> dict[str, ResultRow]:
-    """The rows that a folder holds, by id; a torn or foreign line is passed over."""
-    rows: dict[str, ResultRow] = {}
+    """The rows that a folder holds, by id, without other lines; raises UsageError for a file of another kind."""
+    return _read_lines(folder)[0]
+
+
+def _read_lines(folder: Path) -> tuple[dict[str, ResultRow], list[str]]:
+    """Rows by id, and the lines that are none, which are somebody else's."""
     try:
         lines = (folder / RESULTS).read_text(encoding="utf-8").split("\n")
     except FileNotFoundError:
-        return rows
+        return {}, []
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{folder / RESULTS}: can't be read ({error})", "move it away or mend it") from error
+        raise UsageError(f"{folder / RESULTS}: can't be read ({error})", MEND) from error
+    rows: dict[str, ResultRow] = {}
+    others = []
     for line in lines:
-        try:
-            row = json.loads(line)
+        row = _row(line)
+        if row is None or (row["id"] in rows and _is_outcome(rows[row["id"]]) and not _is_outcome(row)):
+            others.append(line)
+        else:
             rows[row["id"]] = row
-        except (ValueError, KeyError, TypeError):
-            continue
-    return rows
+    return rows, [line for line in others if line.strip()]
+
+
+def _row(line: str) -> ResultRow | None:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) and isinstance(row.get("id"), str) else None
+
+
+def _is_outcome(row: ResultRow) -> bool:
+    return row.get("status") in {"done", "failed"}
 
 
 def merge_results(folder: Path, order: Sequence[str], rows: Mapping[str, ResultRow]) -> None:
-    """Put `rows` into a folder's results, the ids of `order` first and in that order; raises InputError."""
+    """Put `rows` into a folder's results, the ids of `order` first and in that order; raises InputError.
+
+    Lines that are no rows of results stay, behind them.
+    """
     make_folder(folder)
     with _lock(folder):
-        merged = read_results(folder) | dict(rows)
+        there, others = _read_lines(folder)
+        merged = there | dict(rows)
+        others = [*(_line(row) for name, row in there.items() if name in rows and not _is_outcome(row)), *others]
         known = set(order)
         ids = [*(name for name in order if name in merged), *(name for name in merged if name not in known)]
-        write_text(folder / RESULTS, "".join(json.dumps(merged[name], ensure_ascii=False) + "\n" for name in ids))
+        lines = [*(_line(merged[name]) for name in ids), *others]
+        write_text(folder / RESULTS, "".join(f"{line}\n" for line in lines))
+
+
+def _line(row: ResultRow) -> str:
+    return json.dumps(row, ensure_ascii=False)
+
+
+def check_own_files(folder: Path) -> None:
+    """Raise UsageError if a folder's `results.jsonl` can't be gone on with, or its `run.json` is not a run's record."""
+    read_results(folder)
+    path = folder / RUN
+    if not os.path.lexists(path):
+        return
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        document = None
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if not str(schema).startswith(SCHEMA.partition("/")[0] + "/"):
+        raise UsageError(f"{path}: is there and is no record of a run, and is not replaced", MEND)
 
 
 def write_run(folder: Path, settings: Mapping[str, Any], volatile: Mapping[str, Any]) -> None:
-    """Record what it takes to repeat a run; raises InputError."""
+    """Record what it takes to repeat a run; raises InputError.
+
+    Bytes of names that are not UTF-8 are lone surrogates, as Python has them; `not_utf8` tells of these.
+    """
     document = {"schema": SCHEMA, **settings, "volatile": dict(volatile)}
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    if not _is_utf8(text):
+        text = json.dumps({"schema": SCHEMA, "not_utf8": "surrogateescape", **document}, indent=2, ensure_ascii=False)
     make_folder(folder)
     with _lock(folder):
-        write_text(folder / RUN, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        write_text(folder / RUN, text + "\n")
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @contextmanager

@@ -101,5 +101,16 @@ def allocatable_slots(lm: LM, slots: int, positions: int) -> int:
     return slots
 
 
+def choose_slots(asked: int | None, calls: int, slot_bytes: int, device: torch.device, to_load: int = 0) -> int:
+    """The asked-for number of slots, or as many as fit into the free memory, each with a cache of `slot_bytes`.
+
+    `to_load` are the bytes of weights that are yet to come. A CPU needs no more than there are calls. Elsewhere another number might give other bits, so that what is left of
+    a batch takes no fewer than the whole.
+    """
+    if asked is None:
+        return default_slots(calls, slot_bytes, device, to_load)
+    return max(1, min(asked, calls)) if device.type == "cpu" else asked
+
+
 def _count(layout: Layout) -> int:
     return sum(math.prod(place.shape) for place in layout.values() if not place.optional)

@@ -12,7 +12,7 @@ import torch
 from huggingface_hub import constants
 from huggingface_hub.errors import GatedRepoError
 
-from personaplex.cli import doctor
+from personaplex.cli.commands import doctor
 from personaplex.core.errors import ModelError
 from personaplex.core.machine import health
 from personaplex.core.machine.health import Finding

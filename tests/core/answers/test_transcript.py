@@ -206,6 +206,7 @@ def make() -> Callable[..., dict[str, object]]:
             "spoken": words(tokens[:, 0], PARITY, np.zeros(8, bool)),
             "input": {"path": "caller.wav", "duration": 0.64},
             "output": {"path": "agent.wav", "peak": 0.71, "align": "reference"},
+            "files": {"agent.wav": "gh"},
             "activity": {"caller": [], "agent": [[0.0, 0.64]]},
             "flags": [],
             "prompt": PromptInfo("NATM1", "ab", 'Say "é".', 34, 131),
@@ -222,7 +223,7 @@ def make() -> Callable[..., dict[str, object]]:
 
 def test_document_has_the_fields_of_the_schema_in_order(make: Callable[..., dict[str, object]]) -> None:
     made = make()
-    fields = "schema id text language segments frame_rate text_tokens tokens_sha256 input output activity flags"
+    fields = "schema id text language segments frame_rate text_tokens tokens_sha256 input output files activity flags"
     assert " ".join(made) == f"{fields} prompt sampling model engine warnings volatile"
     assert (made["schema"], made["language"], made["frame_rate"]) == ("personaplex.transcript/1", "en", 12.5)
     assert made["text"] == "ans day."

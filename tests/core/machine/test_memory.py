@@ -1,4 +1,4 @@
-"""How many slots there is room for."""
+"""How many slots a run takes: those asked for, or those that fit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from personaplex.core.machine import memory
-from personaplex.core.machine.memory import GPU_SLOTS, allocatable_slots, default_slots
+from personaplex.core.machine.memory import GPU_SLOTS, allocatable_slots, choose_slots, default_slots
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 MIB, GIB = 2**20, 2**30
@@ -60,3 +60,20 @@ def test_slots_are_halved_until_they_fit() -> None:
     assert [allocatable_slots(Cramped(room), 48, 100) for room in (48, 47, 6, 1)] == [48, 24, 6, 1]  # type: ignore[arg-type]
     with pytest.raises(torch.OutOfMemoryError):
         allocatable_slots(Cramped(0), 48, 100)  # type: ignore[arg-type]
+
+
+def test_as_many_slots_as_asked_for() -> None:
+    assert choose_slots(8, 3, MIB, GPU) == 8  # a resumed run of three calls, too
+    assert choose_slots(8, 3, MIB, CPU) == 3  # whose bits are those of 8
+    assert choose_slots(2, 3, MIB, GPU) == choose_slots(2, 3, MIB, CPU) == 2
+    assert choose_slots(8, 0, MIB, CPU) == 1
+
+
+def test_as_many_slots_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 10 * MIB)
+    assert choose_slots(None, 100, MIB, CPU) == 7
+    assert choose_slots(None, 100, MIB, CPU, to_load=5 * MIB) == 3
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 4096 * MIB)
+    assert choose_slots(None, 100, 100 * MIB, GPU) == 8
+    assert choose_slots(None, 3, 100 * MIB, GPU) == 3
+    assert choose_slots(None, 100, 100 * MIB, GPU, to_load=600 * MIB) == 4
