@@ -5,15 +5,21 @@ Goldens keep the half of it that every call is run with.
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import (
+    BeforeValidator,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 from pydantic_core import PydanticCustomError
 
 from personaplex.core.answers.outputs import OutputOptions, Run
-from personaplex.core.answers.transcript import EngineInfo, ModelInfo
 from personaplex.core.corpus.results import RUN, SCHEMA, write_run
 from personaplex.core.corpus.sources import Product
 from personaplex.core.errors import UsageError
@@ -41,7 +47,7 @@ class OutputSettings:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """What finds the model again: `model` may be a folder, of which `ModelInfo` has the name alone."""
+    """What finds the model again: `model` may be a folder, of which transcripts have the name alone."""
 
     model: str
     revision: str | None
@@ -51,16 +57,32 @@ class ModelSettings:
 
 
 @dataclass(frozen=True)
-class EngineSettings(EngineInfo):
-    """What the calls ran on, and can run on again."""
+class ModelIdentity:
+    """Which weights ran; `recorded` is all that transcripts say of them."""
 
+    revision: str
+    weights_sha256: str
+    recorded: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """What the calls ran on, and can run on again; `recorded` is all that transcripts say of it."""
+
+    device: str
     dtype: Dtype
     threads: Annotated[int, Field(ge=1, le=1024)] | None
     slots: Annotated[int, Field(ge=1)] | None
+    recorded: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _with_all(given: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    # Another version may say more of an engine, or less: what it takes to run again is read, the rest kept as it is.
+    return replace(read(given), recorded=given)
 
 
 def _no_strangers(given: Any) -> Any:
-    known = {field.name for field in fields(Sampling)}
+    known = {known.name for known in fields(Sampling)}
     for name in given if isinstance(given, Mapping) else ():
         if name not in known:
             raise PydanticCustomError("stranger", "there is no setting {name}", {"name": repr(name)})
@@ -75,9 +97,14 @@ class CallSettings:
     align: Alignment
     long_audio: LongAudio
     output: OutputSettings
-    model: ModelInfo
+    model: Annotated[ModelIdentity, WrapValidator(_with_all)]
     model_options: ModelSettings
-    engine: EngineSettings
+    engine: Annotated[EngineSettings, WrapValidator(_with_all)]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return asdict(self) | {"model": dict(self.model.recorded), "engine": dict(self.engine.recorded)}
 
 
 @dataclass(frozen=True)
@@ -113,7 +140,7 @@ class RunRecord(CallSettings, SourceSettings):
 
 def run_record(request: BatchRequest, run: Run, started: Started) -> RunRecord:
     """The record of a batch that runs `request` as `run`."""
-    source, outputs, options = request.source, request.outputs, request.model
+    source, outputs, options, engine = request.source, request.outputs, request.model, run.engine
     return RunRecord(
         source=source.source,
         glob=source.pattern,
@@ -127,7 +154,7 @@ def run_record(request: BatchRequest, run: Run, started: Started) -> RunRecord:
         align=request.align,
         long_audio=request.long_audio,
         output=OutputSettings(**asdict(outputs), mix=source.mix),
-        model=run.model,
+        model=ModelIdentity(run.model.revision, run.model.weights_sha256, asdict(run.model)),
         model_options=ModelSettings(
             options.name,
             options.revision,
@@ -135,7 +162,7 @@ def run_record(request: BatchRequest, run: Run, started: Started) -> RunRecord:
             _text(options.overrides.mimi),
             _text(options.overrides.tokenizer),
         ),
-        engine=EngineSettings(**asdict(run.engine) | {"dtype": Dtype(run.engine.dtype)}),
+        engine=EngineSettings(engine.device, Dtype(engine.dtype), engine.threads, engine.slots, asdict(engine)),
         volatile=started,
     )
 
@@ -146,7 +173,7 @@ def _text(path: Path | None) -> str | None:
 
 def write_record(folder: Path, record: RunRecord) -> None:
     """Write a batch's `run.json`; raises InputError."""
-    document = asdict(record)
+    document = record.document
     volatile = document.pop("volatile")
     write_run(folder, document, volatile)
 

@@ -134,7 +134,7 @@ def golden_settings(record: RunRecord, goldens: Path) -> CallSettings:
 
 def golden_document(settings: CallSettings) -> dict[str, Any]:
     """`goldens.json` of these settings, its keys in the order that it has always had."""
-    document = asdict(settings)
+    document = settings.document
     return document | {"model_options": document.pop("model_options")}
 
 

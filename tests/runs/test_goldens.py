@@ -77,6 +77,15 @@ def test_a_record_is_written_as_it_is_read(tmp_path: Path) -> None:
     assert read_record(tmp_path) == record
 
 
+def test_what_another_version_says_of_an_engine_is_kept(tmp_path: Path) -> None:
+    settings = run_settings(tmp_path)
+    settings["engine"] = {"colour": "blue"} | {name: settings["engine"][name] for name in ("device", "dtype")}
+    settings["engine"] |= {"threads": None, "slots": 32, "maker": {"name": "someone"}}
+    kept = recorded(tmp_path, settings, tmp_path)
+    assert list(kept["engine"].items()) == list(settings["engine"].items())
+    assert again(tmp_path, kept).slots == 32
+
+
 def test_a_run_on_a_gpu_with_a_hubs_model(tmp_path: Path) -> None:
     request = again(tmp_path, recorded(tmp_path, run_settings(tmp_path), tmp_path))
     assert (request.model.name, request.model.revision) == (HUB, "c0ffee"), "the commit, not the branch"
