@@ -104,8 +104,8 @@ def allocatable_slots(lm: LM, slots: int, positions: int) -> int:
 def choose_slots(asked: int | None, calls: int, slot_bytes: int, device: torch.device, to_load: int = 0) -> int:
     """The asked-for number of slots, or as many as fit into the free memory, each with a cache of `slot_bytes`.
 
-    `to_load` are the bytes of weights that are yet to come. A CPU needs no more than there are calls. Elsewhere another number might give other bits, so that what is left of
-    a batch takes no fewer than the whole.
+    `to_load` are the bytes of weights that are yet to come. A CPU needs no more than there are calls. Elsewhere another
+    number might give other bits, so that what is left of a batch takes no fewer than the whole.
     """
     if asked is None:
         return default_slots(calls, slot_bytes, device, to_load)
