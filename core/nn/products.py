@@ -124,20 +124,22 @@ def _result(weight: Tensor, rows: int) -> Tensor | None:
     The rows are one row times plus and minus powers of two, which round as it does, so one product tries all places.
     """
     scales = torch.tensor([[(-1.0) ** row * 2.0 ** (5 * row % 7)] for row in range(rows)], dtype=weight.dtype)
-    found = (
-        _multiply(_mirrored(probe(weight.shape[1] // 2, weight.dtype), weight.shape[1], 1) * scales, weight) / scales
-    )
+    width = weight.shape[1]
+    row = _mirrored(probe(width // 2, weight.dtype), width, 1)
+    found = _multiply(row * scales, weight) / scales
     return found[0].clone() if torch.equal(found, found[:1].expand_as(found)) else None
 
 
 def _revealing(shape: torch.Size, dtype: torch.dtype) -> Tensor:
-    """A weight whose products with a mirrored row are zero but for rounding, so that any other order of sums shows.
+    """A weight that shows how its products with a mirrored row round, where a model's own seldom would.
 
-    With a model's own weights, bfloat16 hides all but one in ten thousand of such differences.
+    Every second output is zero but for rounding, so that any other order of sums shows: with a model's own weights,
+    bfloat16 hides all but one in ten thousand of such differences. The others show how a sum itself is rounded.
     """
     out, width = shape
-    halves = torch.stack([probe(width // 2, dtype, 1 + number) for number in range(min(DISTINCT, out))])
-    return _mirrored(halves, width, -1).repeat(-(-out // DISTINCT), 1)[:out]
+    rows = torch.stack([probe(width, dtype, 1 + number) for number in range(min(DISTINCT, out))])
+    rows[1::2] = _mirrored(rows[1::2, : width // 2], width, -1)
+    return rows.repeat(-(-out // DISTINCT), 1)[:out]
 
 
 def _mirrored(half: Tensor, width: int, sign: int) -> Tensor:
