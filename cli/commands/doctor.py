@@ -54,6 +54,7 @@ def _findings(online: bool) -> Iterator["Finding"]:
 
     yield from health.versions()
     yield from health.processor()
+    yield from health.products()
     yield from health.devices()
     yield from health.audio_formats()
     yield from health.caches()

@@ -61,12 +61,12 @@ class Matrix(nn.Module):
         rows, block = len(x), self.way.block
         if rows < block:
             return self._multiplied(F.pad(x, (0, 0, 0, block - rows)))[:rows]
-        size = self._at_once(rows)
+        size = self.at_once(rows)
         if size == rows:
             return self._multiplied(x.contiguous())
         return torch.cat([self._rows(part) for part in x.split(size)])
 
-    def _at_once(self, rows: int) -> int:
+    def at_once(self, rows: int) -> int:
         """How many of `rows` rows, `block` or more, may share a product."""
         weight, block = self.weight, self.way.block
         if rows == block:
