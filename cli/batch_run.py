@@ -15,20 +15,21 @@ from typing import Any
 import torch
 
 from personaplex.cli.batch import BatchRequest
-from personaplex.cli.batch_report import BatchPlan, Counts, show_plan, show_summary
+from personaplex.cli.batch_report import BatchPlan, Counts, Left, show_plan, show_summary
 from personaplex.cli.checks import refuse_long
 from personaplex.cli.console import log, notice
 from personaplex.cli.known import known_model
 from personaplex.cli.ledger import Ledger
 from personaplex.cli.loading import LocatedModel, locate_model, pick_device
 from personaplex.cli.options import LongAudio
-from personaplex.cli.planning import PlannedItem, plan_items
+from personaplex.cli.planning import Planned, PlannedItem, locate_voices, plan_items
 from personaplex.cli.progress import CallProgress
 from personaplex.cli.todo import choose_items
 from personaplex.core.answers.leftovers import discard, sweep
 from personaplex.core.answers.outputs import Run, write
 from personaplex.core.audio import reading
 from personaplex.core.corpus.results import ResultRow, done_row, write_run
+from personaplex.core.corpus.walking import PassedOver
 from personaplex.core.engine.batch import Batch, Plan, positions
 from personaplex.core.engine.call import live_calls
 from personaplex.core.engine.job import Failure, Job, NamedVoice, Prompt, Response
@@ -36,7 +37,6 @@ from personaplex.core.errors import PersonaplexError
 from personaplex.core.files import make_folder
 from personaplex.core.machine.memory import cache_bytes, default_slots, free_bytes, model_size
 from personaplex.core.weights.model import Model
-from personaplex.voices.catalogue import find
 from personaplex.voices.loading import load_voice
 
 INTERRUPTED = 128 + signal.SIGINT
@@ -45,36 +45,54 @@ PROMPT_ALLOWANCE = 256  # positions that a dry run counts for a prompt, whose le
 
 def run_batch(request: BatchRequest) -> int:
     """Run a batch, tell how it went and return its exit code; raises PersonaplexError where nothing can be run."""
+    begun = time.perf_counter()
+    planned = _told_plan(request)
     if request.dry_run:
-        _dry_run(plan_items(request.source, request.outputs), request)
+        _dry_run(planned, request)
         return 0
-    code, counts = execute(request)
-    show_summary(counts, str(request.source.output), request.as_json)
+    code, counts = _execute(planned, request, begun)
+    show_summary(counts, planned.passed_over, str(request.source.output), request.as_json)
     return code
 
 
-def execute(request: BatchRequest) -> tuple[int, Counts]:
-    """Run a batch and return its exit code and how it went; raises PersonaplexError where nothing can be run."""
-    begun = time.perf_counter()
+def execute(request: BatchRequest) -> int:
+    """Run a batch and return its exit code; raises PersonaplexError where nothing can be run."""
+    code, _ = _execute(_told_plan(request), request, time.perf_counter())
+    return code
+
+
+def _told_plan(request: BatchRequest) -> Planned:
+    """The plan, with a warning of what the user may not know: keys and files that nothing is made of."""
     planned = plan_items(request.source, request.outputs)
+    for warning in (*planned.warnings, *planned.passed_over.surprising()):
+        log.warning("%s", warning)
+    return planned
+
+
+def _execute(planned: Planned, request: BatchRequest, begun: float) -> tuple[int, Counts]:
     output = request.source.output
     make_folder(output)
     located = locate_model(request.model)
+    planned, voices = locate_voices(planned, request.source, located)
     todo = choose_items(planned, request, located)
     sweep(item.paths for item in todo.all)
-    ledger = Ledger(output, [item.item.id for item in planned], Counts(items=len(todo.run) + len(todo.done)))
+    ledger = Ledger(output, planned.order, Counts(items=len(todo.all) + len(todo.refused)))
     for _, row in todo.done:
         ledger.skipped(row)
+    for refused in todo.refused:
+        ledger.refused(refused)
     code = 0
-    if todo.run:
-        code = _run_items(todo.run, request, located, ledger)
+    if todo.run and not _too_many(ledger.counts, request.max_failures):
+        code = _run_items(todo.run, request, located, voices, ledger, planned.passed_over)
     else:
+        ledger.counts.not_run = len(todo.run)
+        _tell_stopped(ledger.counts)
         ledger.flush()
     ledger.counts.seconds = round(time.perf_counter() - begun, 3)
     return code or (1 if ledger.counts.failed else 0), ledger.counts
 
 
-def _dry_run(planned: Sequence[PlannedItem], request: BatchRequest) -> None:
+def _dry_run(planned: Planned, request: BatchRequest) -> None:
     todo = choose_items(planned, request, None)
     frames, unreadable = [], []
     for item in todo.run:
@@ -89,8 +107,9 @@ def _dry_run(planned: Sequence[PlannedItem], request: BatchRequest) -> None:
     slot = cache_bytes(config, 1, longest + PROMPT_ALLOWANCE, width)
     slots = choose_slots(request.slots, len(frames), slot, device)
     plan = BatchPlan(
-        items=len(todo.run) + len(todo.done),
+        items=len(todo.all) + len(todo.refused),
         skipped=len(todo.done),
+        refused=len(todo.refused),
         unreadable=len(unreadable),
         to_run=len(frames),
         frames=sum(frames),
@@ -99,7 +118,8 @@ def _dry_run(planned: Sequence[PlannedItem], request: BatchRequest) -> None:
         cache_bytes=slots * slot,
         weights_bytes=model_size(config, slots, longest, width).weights_bytes,
     )
-    show_plan(plan, unreadable, request.as_json)
+    left = Left([one.error.what for one in todo.refused], unreadable, planned.passed_over)
+    show_plan(plan, left, request.as_json)
 
 
 def _frames(item: PlannedItem) -> int:
@@ -107,9 +127,16 @@ def _frames(item: PlannedItem) -> int:
     return reading.planned_frames(item.item.path, offset=row.offset, duration=row.duration)
 
 
-def _run_items(items: Sequence[PlannedItem], request: BatchRequest, located: LocatedModel, ledger: Ledger) -> int:
+def _run_items(
+    items: Sequence[PlannedItem],
+    request: BatchRequest,
+    located: LocatedModel,
+    voices: Mapping[str, Path],
+    ledger: Ledger,
+    passed_over: PassedOver,
+) -> int:
     """Run items and return the exit code; once they run, their outcomes are written, however the run ends."""
-    voices = _voice_paths(items, request, located)
+    before = ledger.counts.failed
     model = located.load()
     jobs = _jobs(items, voices, request, model, ledger)
     by_id = {item.item.id: item for item in items}
@@ -117,7 +144,8 @@ def _run_items(items: Sequence[PlannedItem], request: BatchRequest, located: Loc
     run = Run.of(model, plan.slots, plan.sampling, plan.align, request.outputs)
     started = datetime.now(UTC).isoformat(timespec="seconds")
     volatile = {"started": started, "command": sys.argv, "folder": os.getcwd(), "shard": list(request.shard)}
-    write_run(request.source.output, _settings(request, run), volatile)
+    settings = _settings(request, run) | {"passed_over": passed_over.document()}
+    write_run(request.source.output, settings, volatile)
 
     delivered: deque[tuple[PlannedItem, ResultRow, float]] = deque()
 
@@ -148,13 +176,17 @@ def _run_items(items: Sequence[PlannedItem], request: BatchRequest, located: Loc
             finally:
                 record_delivered()  # those too that were on their way when the batch broke off
                 ledger.flush()
-    ledger.counts.not_run = len(items) - ledger.counts.done - ledger.counts.failed
+    ledger.counts.not_run = len(items) - ledger.counts.done - (ledger.counts.failed - before)
     if interrupted:
         log.error("interrupted: %d items not run; run the same command again to go on", ledger.counts.not_run)
         return INTERRUPTED
-    if ledger.counts.not_run:
-        log.error("stopped after %d failure%s", ledger.counts.failed, "s" if ledger.counts.failed > 1 else "")
+    _tell_stopped(ledger.counts)
     return 0
+
+
+def _tell_stopped(counts: Counts) -> None:
+    if counts.not_run:
+        log.error("stopped after %d failure%s", counts.failed, "s" if counts.failed > 1 else "")
 
 
 def _too_many(counts: Counts, most: int | None) -> bool:
@@ -178,14 +210,12 @@ def _stopping(stop: Callable[[], None]) -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _voice_paths(items: Sequence[PlannedItem], request: BatchRequest, located: LocatedModel) -> dict[str, Path]:
-    """Where each voice lies; raises VoiceError for one that the model doesn't come with."""
-    names = dict.fromkeys(item.voice for item in items)
-    return {name: find(name, request.source.voice_folder, located.voices_folder) for name in names}
-
-
 def _jobs(
-    items: Sequence[PlannedItem], voices: Mapping[str, Path], request: BatchRequest, model: Model, ledger: Ledger
+    items: Sequence[PlannedItem],
+    voices: Mapping[str, Path],
+    request: BatchRequest,
+    model: Model,
+    ledger: Ledger,
 ) -> list[Job]:
     """A job for every item whose input and voice can be read; the others are failures. None after too many of them."""
     loaded: dict[str, NamedVoice | PersonaplexError] = {}

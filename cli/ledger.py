@@ -6,9 +6,10 @@ from pathlib import Path
 from personaplex.cli.batch_report import Counts
 from personaplex.cli.console import log
 from personaplex.cli.planning import PlannedItem
+from personaplex.core.corpus.items import Item, Refused
 from personaplex.core.corpus.results import ResultRow, failed_row, merge_results
-from personaplex.core.corpus.sources import Item
 from personaplex.core.errors import PersonaplexError
+from personaplex.core.faults import shown
 
 FLUSH_SECONDS = 20.0
 
@@ -34,14 +35,18 @@ class Ledger:
         self.counts.done += 1
         self.counts.audio_seconds = round(self.counts.audio_seconds + duration, 3)
         for warning in row["warnings"]:
-            log.warning("%s: %s", planned.item.id, warning)
+            log.warning("%s", shown(f"{planned.item.id}: {warning}"))
         self._add(row)
 
     def failed(self, item: Item, error: PersonaplexError) -> None:
         """An item that can't be run."""
+        self.refused(Refused.of(item, error))
+
+    def refused(self, refused: Refused) -> None:
+        """What the plan says can't be run."""
         self.counts.failed += 1
-        log.error("%s: %s", item.id, error.what)
-        self._add(failed_row(item, error))
+        log.error("%s", shown(f"{refused.id}: {refused.error.what}"))
+        self._add(failed_row(refused))
 
     def _add(self, row: ResultRow) -> None:
         self._rows[row["id"]] = row

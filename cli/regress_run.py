@@ -166,7 +166,7 @@ def _rerun(folder: Path, rerun: Rerun, check: Check) -> Iterator[_Held | None]:
         if {output.resolve(), *output.resolve().parents} & {folder.resolve()}:
             raise UsageError(f"-o {output}: would write among the goldens", "choose another folder")
         request = batch_again(folder, goldens.manifest, goldens.settings, rerun, output)
-        code, _ = execute(request)
+        code = execute(request)
         if code == INTERRUPTED:
             yield None
             return

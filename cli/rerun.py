@@ -17,9 +17,10 @@ from personaplex.cli.offline import DEFAULT_SEED
 from personaplex.cli.planning import PlannedItem, SourceOptions, plan_items
 from personaplex.compare.goldens import MEND, SETTINGS
 from personaplex.core.answers.outputs import OutputOptions, part_block
+from personaplex.core.corpus.listing import STDIN
 from personaplex.core.corpus.results import RUN
 from personaplex.core.corpus.results import SCHEMA as RUN_SCHEMA
-from personaplex.core.corpus.sources import STDIN, Product
+from personaplex.core.corpus.sources import Product
 from personaplex.core.errors import UsageError
 from personaplex.core.faults import field_faults, first_faults
 from personaplex.core.sampling.draw import Sampling
@@ -148,7 +149,7 @@ def planned_again(folder: Path, settings: Mapping[str, Any]) -> list[PlannedItem
         seed=settings["seed"],
         mix=settings["output"]["mix"],
     )
-    return plan_items(source, _outputs(_Output.model_validate(settings["output"])))
+    return plan_items(source, _outputs(_Output.model_validate(settings["output"]))).items
 
 
 def _based(voice: str, base: Path) -> str:
