@@ -110,7 +110,7 @@ def read_goldens(folder: Path) -> Goldens:
     if not (folder / SETTINGS).is_file():
         raise UsageError(f"{folder}: holds no {SETTINGS}", "name a folder that `personaplex regress record` made")
     settings = _read(folder / SETTINGS, SCHEMA)
-    listed = {item.id: item.row for item in read_source(str(folder / MANIFEST), None, folder)}
+    listed = {item.id: item.row for item in read_source(str(folder / MANIFEST), None, folder).whole()}
     items: dict[str, Recorded] = {}
     for name, row in listed.items():
         path = golden_path(folder, name)

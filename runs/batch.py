@@ -1,15 +1,18 @@
 """Running a batch: load, make jobs, step through them, keep the ledger."""
 
+import logging
 import os
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from personaplex.core.answers.leftovers import sweep
 from personaplex.core.answers.outputs import Run, write
 from personaplex.core.corpus.results import ResultRow, done_row
+from personaplex.core.corpus.walking import PassedOver
 from personaplex.core.engine.batch import Batch, Live, Plan, positions
 from personaplex.core.engine.call import live_calls
 from personaplex.core.engine.job import Failure, Job, Response
@@ -17,22 +20,26 @@ from personaplex.core.errors import PersonaplexError
 from personaplex.core.files import make_folder
 from personaplex.core.machine.memory import allocatable_slots, cache_bytes, choose_slots, free_bytes
 from personaplex.core.weights.model import Model
-from personaplex.runs.jobs import make_jobs, voice_paths
+from personaplex.runs.jobs import make_jobs
 from personaplex.runs.ledger import Counts, Ledger
 from personaplex.runs.models.located import LocatedModel, locate_model
 from personaplex.runs.observer import Observer, Sizing, Standing
 from personaplex.runs.places import Places
-from personaplex.runs.plan import PlannedItem, plan_items
+from personaplex.runs.plan import locate_voices, plan_items
+from personaplex.runs.planned import PlannedItem
 from personaplex.runs.request import BatchRequest
 from personaplex.runs.settings import Started, run_record, write_record
 from personaplex.runs.todo import choose_items
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a batch went, and whether its observer stopped it."""
+    """How a batch went, what its walk passed over, and whether its observer stopped it."""
 
     counts: Counts
+    passed_over: PassedOver
     stopped: bool
 
 
@@ -40,47 +47,59 @@ def run_batch(request: BatchRequest, observer: Observer) -> Outcome:
     """Run a batch; raises PersonaplexError where nothing can be run. Items that fail are counted, logged and told."""
     begun = time.perf_counter()
     planned = plan_items(request.source, request.outputs)
+    for warning in (*planned.warnings, *planned.passed_over.surprising()):
+        log.warning("%s", warning)
     output = request.source.output
-    places = Places(planned, request)
+    places = Places(planned.items, request)
     make_folder(output)
     places.check_names()
     located = locate_model(request.model)
+    planned, voices = locate_voices(planned, request.source, located)
     todo = choose_items(planned, request, located)
     sweep(item.paths for item in todo.all)
-    ledger = Ledger(output, [item.item.id for item in planned], Counts(items=len(todo.run) + len(todo.done)))
+    ledger = Ledger(output, planned.order, Counts(items=len(todo.all) + len(todo.refused)))
     for _, row in todo.done:
         ledger.skipped(row)
+    for refused in todo.refused:
+        ledger.refused(refused)
     stopped = False
-    if todo.run:
-        stopped = _run_items(todo.run, request, located, places, ledger, observer)
+    if todo.run and not _too_many(ledger.counts, request):
+        stopped = _run_items(todo.run, voices, request, located, places, ledger, observer, planned.passed_over)
     else:
+        ledger.counts.not_run = len(todo.run)
         ledger.flush()
     ledger.counts.seconds = round(time.perf_counter() - begun, 3)
-    return Outcome(ledger.counts, stopped)
+    return Outcome(ledger.counts, planned.passed_over, stopped)
+
+
+def _too_many(counts: Counts, request: BatchRequest) -> bool:
+    return request.max_failures is not None and counts.failed > request.max_failures
 
 
 def _run_items(
     items: Sequence[PlannedItem],
+    voices: Mapping[str, Path],
     request: BatchRequest,
     located: LocatedModel,
     places: Places,
     ledger: Ledger,
     observer: Observer,
+    passed_over: PassedOver,
 ) -> bool:
     """Run items and return whether the observer stopped them; their outcomes are written, however the run ends."""
+    before = ledger.counts.failed
 
     def failed(item: PlannedItem, error: PersonaplexError) -> bool:
         ledger.failed(item.item, error)
-        return request.max_failures is not None and ledger.counts.failed > request.max_failures
+        return _too_many(ledger.counts, request)
 
-    voices = voice_paths(items, request, located)
     model = located.load()
     jobs = make_jobs(items, voices, request, model, places, failed)
     slots = _sized(jobs, request, model, observer)
     plan = Plan(slots, request.sampling, request.align.value, request.graphs)
     run = Run.of(model, plan.slots, plan.sampling, plan.align, request.outputs)
     started = Started(datetime.now(UTC).isoformat(timespec="seconds"), request.command, os.getcwd(), request.shard)
-    write_record(request.source.output, run_record(request, run, started))
+    write_record(request.source.output, run_record(request, run, passed_over, started))
     delivery = _Delivery({item.item.id: item for item in items}, run, started.started, places, ledger)
 
     def watch(calls: Sequence[Live]) -> None:
@@ -102,7 +121,7 @@ def _run_items(
         finally:
             delivery.record()  # those too that were on their way when the batch broke off
             ledger.flush()
-    ledger.counts.not_run = len(items) - ledger.counts.done - ledger.counts.failed
+    ledger.counts.not_run = len(items) - ledger.counts.done - (ledger.counts.failed - before)
     return observer.stop.is_set()
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from personaplex.core.answers.leftovers import left_behind
 from personaplex.core.config import FRAME_RATE
+from personaplex.core.corpus.walking import PassedOver
 from personaplex.core.errors import PersonaplexError, UsageError
 from personaplex.core.machine.memory import cache_bytes, choose_slots, model_size
 from personaplex.runs.jobs import is_of_options, planned_frames
@@ -20,10 +21,11 @@ PROMPT_ALLOWANCE = 256  # positions that are counted for a prompt whose length i
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a batch would do; `unreadable_files` tells why each of the unreadable would fail."""
+    """What a batch would do; `refused_rows` and `unreadable_files` tell why each of these would fail."""
 
     items: int
     skipped: int
+    refused: int
     unreadable: int
     to_run: int
     frames: int
@@ -31,7 +33,10 @@ class Forecast:
     slots: int
     cache_bytes: int
     weights_bytes: int
+    refused_rows: tuple[str, ...]
     unreadable_files: tuple[str, ...]
+    passed_over: PassedOver
+    warnings: tuple[str, ...]
 
     @property
     def audio_hours(self) -> float:
@@ -42,7 +47,7 @@ class Forecast:
 def forecast(request: BatchRequest) -> Forecast:
     """Plan a batch and size it up; raises PersonaplexError where nothing could be run."""
     planned = plan_items(request.source, request.outputs)
-    places = Places(planned, request)
+    places = Places(planned.items, request)
     todo = choose_items(planned, request, None)
     gone = set(left_behind(item.paths for item in todo.all))
     known, length = known_model(request.model.name), prompt_lengths(request.model)
@@ -67,8 +72,9 @@ def forecast(request: BatchRequest) -> Forecast:
     weights = model_size(config, 1, longest, width).weights_bytes
     slots = choose_slots(request.slots, len(frames), slot, pick_device(request.model.device), to_load=weights)
     return Forecast(
-        items=len(todo.run) + len(todo.done),
+        items=len(todo.all) + len(todo.refused),
         skipped=len(todo.done),
+        refused=len(todo.refused),
         unreadable=len(unreadable),
         to_run=len(frames),
         frames=sum(frames),
@@ -76,5 +82,8 @@ def forecast(request: BatchRequest) -> Forecast:
         slots=slots,
         cache_bytes=slots * slot,
         weights_bytes=weights,
+        refused_rows=tuple(refused.error.what for refused in todo.refused),
         unreadable_files=tuple(unreadable),
+        passed_over=planned.passed_over,
+        warnings=(*planned.warnings, *planned.passed_over.surprising()),
     )

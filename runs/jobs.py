@@ -10,20 +10,12 @@ from personaplex.core.engine.prompt_length import PromptLength
 from personaplex.core.errors import InputError, PersonaplexError
 from personaplex.core.weights.model import Model
 from personaplex.runs.choices import Alignment, LongAudio
-from personaplex.runs.models.located import LocatedModel
 from personaplex.runs.places import Places
-from personaplex.runs.plan import PlannedItem
+from personaplex.runs.planned import PlannedItem
 from personaplex.runs.request import BatchRequest
-from personaplex.voices.catalogue import find
 from personaplex.voices.loading import load_voice
 
 Failed = Callable[[PlannedItem, PersonaplexError], bool]
-
-
-def voice_paths(items: Sequence[PlannedItem], request: BatchRequest, located: LocatedModel) -> dict[str, Path]:
-    """Where each voice lies; raises VoiceError for one that the model doesn't come with."""
-    names = dict.fromkeys(item.voice for item in items)
-    return {name: find(name, request.source.voice_folder, located.voices_folder) for name in names}
 
 
 def make_jobs(

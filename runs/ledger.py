@@ -5,10 +5,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from personaplex.core.corpus.items import Item, Refused
 from personaplex.core.corpus.results import ResultRow, failed_row, merge_results
-from personaplex.core.corpus.sources import Item
 from personaplex.core.errors import PersonaplexError
-from personaplex.runs.plan import PlannedItem
+from personaplex.core.faults import shown
+from personaplex.runs.planned import PlannedItem
 
 FLUSH_SECONDS = 20.0
 
@@ -56,13 +57,17 @@ class Ledger:
         self.counts.audio_seconds = round(self.counts.audio_seconds + duration, 3)
         self._add(row)
         for warning in row["warnings"]:
-            log.warning("%s: %s", planned.item.id, warning)
+            log.warning("%s", shown(f"{planned.item.id}: {warning}"))
 
     def failed(self, item: Item, error: PersonaplexError) -> None:
         """An item that can't be run."""
+        self.refused(Refused.of(item, error))
+
+    def refused(self, refused: Refused) -> None:
+        """What the plan says can't be run."""
         self.counts.failed += 1
-        self._add(failed_row(item, error))
-        log.error("%s: %s", item.id, error.what)
+        self._add(failed_row(refused))
+        log.error("%s", shown(f"{refused.id}: {refused.error.what}"))
 
     def _add(self, row: ResultRow) -> None:
         self._rows[row["id"]] = row

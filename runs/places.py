@@ -8,7 +8,7 @@ from personaplex.core.answers.ownership import made_files, refuse_foreign
 from personaplex.core.corpus.results import RESULTS, RUN, check_own_files, read_results
 from personaplex.core.errors import UsageError
 from personaplex.core.files import ignores_case
-from personaplex.runs.plan import PlannedItem
+from personaplex.runs.planned import PlannedItem
 from personaplex.runs.request import BatchRequest
 
 

@@ -3,33 +3,26 @@
 All that can be wrong with them is found here, before any model is loaded.
 """
 
-import os
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from personaplex.core.answers.leftovers import item_paths
-from personaplex.core.answers.outputs import OutputOptions, OutputPaths
+from personaplex.core.answers.outputs import OutputOptions
+from personaplex.core.corpus.items import Item, Refused
 from personaplex.core.corpus.manifest import CHANNEL
-from personaplex.core.corpus.results import RESULTS, RUN
-from personaplex.core.corpus.sources import Item, expand, item_seed, read_source
-from personaplex.core.errors import PersonaplexError, UsageError
+from personaplex.core.corpus.naming import id_fault
+from personaplex.core.corpus.sources import expand, item_seed, read_source
+from personaplex.core.errors import InputError, PersonaplexError, UsageError, VoiceError
+from personaplex.core.faults import shown
+from personaplex.prompts import library
 from personaplex.prompts.chosen import prompt_text
+from personaplex.runs.models.located import LocatedModel
+from personaplex.runs.owners import check_inputs, check_owners, refuse_own_files
+from personaplex.runs.planned import Planned, PlannedItem
 from personaplex.runs.request import SourceOptions
-from personaplex.voices.catalogue import find_local
-
-
-@dataclass(frozen=True)
-class PlannedItem:
-    """An item that can be run. `voice` is a path, or a name of the catalogue for `find`."""
-
-    item: Item
-    voice: str
-    text: str
-    seed: int
-    channel: str
-    paths: OutputPaths
+from personaplex.voices.catalogue import find, find_local
 
 
 def check_channel(channel: str) -> str:
@@ -39,29 +32,88 @@ def check_channel(channel: str) -> str:
     return channel
 
 
-def plan_items(options: SourceOptions, outputs: OutputOptions) -> list[PlannedItem]:
-    """Every item of the source; raises UsageError or VoiceError that name the row or file at fault."""
+def plan_items(options: SourceOptions, outputs: OutputOptions) -> Planned:
+    """Every item of the source; a row or file at fault is refused alone.
+
+    Raises UsageError or VoiceError for options that make no sense, for items that would write to the same file, and
+    where nothing can be run.
+    """
     check_channel(options.channel)
-    items = expand(read_source(options.source, options.pattern, options.output), options.product)
-    planned = [_planned(item, options) for item in items]
-    owners = _owners(planned, options.output, outputs)
-    _check_inputs(planned, options.source, owners)
-    return planned
+    _check_options(options)
+    if options.output.exists() and not options.output.is_dir():
+        raise UsageError(f"-o {options.output} is not a folder", "choose a folder; it is made if need be")
+    source = read_source(options.source, options.pattern, options.output)
+    planned, refused = [], list(source.refused)
+    for item in expand(source.items, options.product):
+        try:
+            planned.append(_planned(item, options))
+        except PersonaplexError as error:
+            refused.append(Refused.of(item, type(error)(f"{shown(item.where)}: {error.what}", error.mend)))
+    refused.sort(key=lambda one: one.place)
+    if not planned and refused:
+        raise _nothing_to_run(refused)
+    check_owners(planned, options.output, outputs)
+    check_inputs(planned, options.source, options.output, outputs)
+    return Planned(planned, refused, source.passed_over, source.warnings)
+
+
+def _check_options(options: SourceOptions) -> None:
+    """A voice or role that an option chooses is every row's: raises VoiceError or UsageError if it is unknown."""
+    for voice in (*options.product.voices, *([options.voice] if options.voice else [])):
+        find_local(voice, options.voice_folder)
+    for role in options.product.roles:
+        library.text(role)
+
+
+def locate_voices(planned: Planned, options: SourceOptions, located: LocatedModel) -> tuple[Planned, dict[str, Path]]:
+    """The plan without the items whose voice the model doesn't come with, which are refused; where the others lie.
+
+    Raises VoiceError for a voice that an option names, and where there is none at all.
+    """
+    paths: dict[str, Path] = {}
+    missing: dict[str, VoiceError] = {}
+    chosen = {options.voice, *options.product.voices}
+    for name in dict.fromkeys(item.voice for item in planned.items):
+        try:
+            paths[name] = find(name, options.voice_folder, located.voices_folder)
+        except VoiceError as error:
+            if name in chosen:
+                raise
+            missing[name] = error
+    refused = planned.refused + [
+        Refused.of(one.item, VoiceError(f"{shown(one.item.where)}: {missing[one.voice].what}", missing[one.voice].mend))
+        for one in planned.items
+        if one.voice in missing
+    ]
+    if not paths:
+        raise _nothing_to_run(refused)
+    items = [item for item in planned.items if item.voice in paths]
+    return replace(planned, items=items, refused=sorted(refused, key=lambda one: one.place)), paths
+
+
+def _nothing_to_run(refused: Sequence[Refused]) -> PersonaplexError:
+    """What stops the whole where nothing of a source can be run: the first fault, and how many more there are."""
+    first = refused[0].error
+    more = f"; and {len(refused) - 1} more that can't be run" if len(refused) > 1 else ""
+    kind = UsageError if isinstance(first, InputError) else type(first)
+    return kind(f"{first.what}{more}", first.mend)
 
 
 def _planned(item: Item, options: SourceOptions) -> PlannedItem:
-    row = item.row
-    try:
-        return PlannedItem(
-            item=item,
-            voice=_voice(item, options),
-            text=_text(item, options.text),
-            seed=item_seed(item, options.seed),
-            channel=row.channel or options.channel,
-            paths=item_paths(options.output, item.id, options.mix),
-        )
-    except PersonaplexError as error:
-        raise type(error)(f"{item.where}: {error.what}", error.mend) from error
+    """An item with all it is run with; raises PersonaplexError."""
+    fault = id_fault(item.id)  # a product makes ids longer
+    if fault is not None:
+        raise UsageError(*fault)
+    paths = item_paths(options.output, item.id, options.mix)
+    refuse_own_files(paths.json, options.output)
+    return PlannedItem(
+        item=item,
+        voice=_voice(item, options),
+        text=_text(item, options.text),
+        seed=item_seed(item, options.seed),
+        channel=item.row.channel or options.channel,
+        paths=paths,
+    )
 
 
 def _voice(item: Item, options: SourceOptions) -> str:
@@ -85,33 +137,3 @@ def _text(item: Item, default: str) -> str:
     file = None if row.text_prompt_file is None else item.folder / row.text_prompt_file
     fields = {key.strip(): value for key, value in row.fields.items()}
     return prompt_text(row.text_prompt, file, row.role, fields)
-
-
-def _owners(planned: Sequence[PlannedItem], folder: Path, outputs: OutputOptions) -> dict[Path, str]:
-    """Whose every output is: no two items may write one file, nor one inside another, and none the run's own files."""
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"-o {folder} is not a folder", "choose a folder; it is made if need be")
-    owners = {folder / name: "the run itself" for name in (RESULTS, RUN)}
-    mend = "give one of them another id, or rename the file"
-    for item in planned:
-        for path in item.paths.all(outputs):
-            if path in owners:
-                raise UsageError(f"{item.item.where} and {owners[path]} would both write {path}", mend)
-            owners[path] = item.item.where
-    for item in planned:
-        for parent in item.paths.json.relative_to(folder).parents:
-            if folder / parent in owners:
-                clash = f"{item.item.where} would write into {folder / parent}, a file of {owners[folder / parent]}"
-                raise UsageError(clash, mend)
-    return owners
-
-
-def _check_inputs(planned: Sequence[PlannedItem], source: str, owners: Iterable[Path]) -> None:
-    """No output may replace an input, a voice or the manifest."""
-    outputs = {os.path.realpath(path) for path in owners}
-    inputs = {source: source}
-    for item in planned:
-        inputs |= {os.fspath(item.item.path): item.item.where, item.voice: item.item.where}
-    for path, where in inputs.items():
-        if os.path.realpath(path) in outputs:
-            raise UsageError(f"{where}: an output would replace {path}", "choose another folder with -o")

@@ -15,7 +15,7 @@ from personaplex.core.weights.cached import snapshot
 from personaplex.core.weights.model import locate
 from personaplex.runs.models.known import known_model
 from personaplex.runs.models.located import ModelOptions
-from personaplex.runs.plan import PlannedItem
+from personaplex.runs.planned import PlannedItem
 from personaplex.samples import tiny
 from personaplex.samples.catalog import model_folder
 from personaplex.voices.files import read_voice

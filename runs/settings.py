@@ -22,6 +22,7 @@ from pydantic_core import PydanticCustomError
 from personaplex.core.answers.outputs import OutputOptions, Run
 from personaplex.core.corpus.results import RUN, SCHEMA, write_run
 from personaplex.core.corpus.sources import Product
+from personaplex.core.corpus.walking import PassedOver
 from personaplex.core.errors import UsageError
 from personaplex.core.faults import field_faults, first_faults
 from personaplex.core.sampling.draw import Sampling
@@ -133,12 +134,13 @@ class Started:
 
 @dataclass(frozen=True)
 class RunRecord(CallSettings, SourceSettings):
-    """All of `run.json` but its schema, in the order of its keys."""
+    """All of `run.json` but its schema, in the order of its keys; `passed_over` is `PassedOver.document`."""
 
     volatile: Started
+    passed_over: Mapping[str, Any] = field(default_factory=dict)
 
 
-def run_record(request: BatchRequest, run: Run, started: Started) -> RunRecord:
+def run_record(request: BatchRequest, run: Run, passed_over: PassedOver, started: Started) -> RunRecord:
     """The record of a batch that runs `request` as `run`."""
     source, outputs, options, engine = request.source, request.outputs, request.model, run.engine
     return RunRecord(
@@ -164,6 +166,7 @@ def run_record(request: BatchRequest, run: Run, started: Started) -> RunRecord:
         ),
         engine=EngineSettings(engine.device, Dtype(engine.dtype), engine.threads, engine.slots, asdict(engine)),
         volatile=started,
+        passed_over=passed_over.document(),
     )
 
 

@@ -1,7 +1,7 @@
 """Which items of a batch are done already, which are to do."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -12,6 +12,7 @@ import torch
 from personaplex.core.answers.outputs import part_block
 from personaplex.core.answers.resume import finished
 from personaplex.core.answers.transcript import SCHEMA
+from personaplex.core.corpus.items import Refused
 from personaplex.core.corpus.results import ResultRow, done_row, read_results
 from personaplex.core.corpus.sources import in_shard
 from personaplex.core.errors import UsageError
@@ -20,42 +21,46 @@ from personaplex.core.weights.checkpoint import open_checkpoint
 from personaplex.core.weights.filling import stored_dtype
 from personaplex.runs.choices import Dtype, Existing
 from personaplex.runs.models.located import LocatedModel, pick_device
-from personaplex.runs.plan import PlannedItem
+from personaplex.runs.planned import Planned, PlannedItem
 from personaplex.runs.request import BatchRequest
 from personaplex.voices.catalogue import find
 
 
 @dataclass(frozen=True)
 class Todo:
-    """A run's share of the items: those to run, and those that are done, with their rows of the results."""
+    """A run's share of the items: to run, done before with their rows of the results, and those that can't be run."""
 
     run: list[PlannedItem]
     done: list[tuple[PlannedItem, ResultRow]]
+    refused: list[Refused]
 
     @property
     def all(self) -> list[PlannedItem]:
-        """Both."""
+        """Those that may have files."""
         return [*self.run, *(item for item, _ in self.done)]
 
 
-def choose_items(planned: Sequence[PlannedItem], request: BatchRequest, model: LocatedModel | None) -> Todo:
+def choose_items(planned: Planned, request: BatchRequest, model: LocatedModel | None) -> Todo:
     """Split this shard's items; `model` None (a dry run) leaves out what only a model at hand can tell.
 
     Raises UsageError when outputs exist and `--existing error` forbids it.
     """
-    mine = [item for item in planned if in_shard(item.item, *request.shard)]
+    mine = [item for item in planned.items if in_shard(item.item, *request.shard)]
+    refused = [one for one in planned.refused if in_shard(one, *request.shard)]
     if request.retry_failed:
         results = read_results(request.source.output)
-        mine = [item for item in mine if results.get(item.item.id, {}).get("status") == "failed"]
+        failed = {name for name, row in results.items() if row.get("status") == "failed"}
+        mine = [item for item in mine if item.item.id in failed]
+        refused = [one for one in refused if one.id in failed]
     if request.existing is Existing.error:
         for item in mine:
             if item.paths.json.exists() or item.paths.wav.exists():
                 mend = "choose another folder, or --existing skip or overwrite"
                 raise UsageError(f"{item.item.where}: its outputs are there: {item.paths.wav}", mend)
     if request.existing is not Existing.skip:
-        return Todo(mine, [])
+        return Todo(mine, [], refused)
     voice_sha256, run_block = _voice_hashes(request, model), cache(partial(_run_block, request, model))
-    todo = Todo([], [])
+    todo = Todo([], [], refused)
     for item in mine:
         document = None
         if item.paths.json.is_file():
@@ -75,8 +80,8 @@ def _voice_hashes(request: BatchRequest, model: LocatedModel | None) -> Callable
     def digest(voice: str) -> str | None:
         if model is None and not Path(voice).is_file():
             return None
-        path = Path(voice) if model is None else find(voice, request.source.voice_folder, model.voices_folder)
         try:
+            path = Path(voice) if model is None else find(voice, request.source.voice_folder, model.voices_folder)
             return hashlib.sha256(path.read_bytes()).hexdigest()
         except OSError:
             return "unreadable"

@@ -13,12 +13,12 @@ from personaplex.cli import options as o
 from personaplex.cli.console import LogLevel, configure, log, result, summary
 from personaplex.core.config import FRAME_RATE
 from personaplex.core.errors import UsageError
+from personaplex.core.faults import shown
 from personaplex.runs.choices import DEFAULT_SEED, Alignment, Dtype, Existing, LongAudio
 
 if TYPE_CHECKING:
     from personaplex.runs.batch import Outcome
     from personaplex.runs.forecast import Forecast
-    from personaplex.runs.ledger import Counts
 
 EXAMPLE = "Example: personaplex batch calls/ -o answers/ --voice-prompt NATM1"
 
@@ -167,7 +167,7 @@ def batch(
     observer = BatchObserver(not quiet)
     outcome = run_batch(request, observer)
     code = ended(outcome, observer.interrupted)
-    _show_summary(outcome.counts, str(output_dir), as_json)
+    _show_summary(outcome, str(output_dir), as_json)
     raise typer.Exit(code)
 
 
@@ -200,27 +200,35 @@ def ended(outcome: "Outcome", interrupted: int) -> int:
 
 
 def _show_forecast(found: "Forecast", as_json: bool) -> None:
+    for warning in found.warnings:
+        log.warning("%s", warning)
     if as_json:
         document = asdict(found)
-        files = document.pop("unreadable_files")
-        document |= {"audio_hours": round(found.audio_hours, 4), "unreadable_files": files}
+        del document["warnings"]
+        document |= {"audio_hours": round(found.audio_hours, 4), "passed_over": found.passed_over.document()}
         result(json.dumps(document, indent=2, ensure_ascii=False))
         return
     gib = 2**30
     result(f"items         {found.items:,}")
     result(f"  skipped     {found.skipped:,} (done already)")
+    if found.refused:
+        result(f"  refused     {found.refused:,} (rows or names at fault)")
     result(f"  unreadable  {found.unreadable:,}")
     result(f"  to run      {found.to_run:,}: {found.audio_hours:.2f} hours of audio, {found.frames:,} frames")
     result(f"longest call  {found.longest_frames:,} frames, {found.longest_frames / FRAME_RATE:.1f} s")
     result(f"memory        {found.weights_bytes / gib:.2f} GiB of weights, about {found.cache_bytes / gib:.2f} GiB of")
     result(f"              cache for {found.slots} slots")
-    for text in found.unreadable_files[:10]:
-        result(f"would fail    {text}")
+    for line in found.passed_over.lines():
+        result(line)
+    for text in (found.refused_rows + found.unreadable_files)[:10]:
+        result(f"would fail    {shown(text)}")
 
 
-def _show_summary(counts: "Counts", output: str, as_json: bool) -> None:
+def _show_summary(outcome: "Outcome", output: str, as_json: bool) -> None:
+    counts = outcome.counts
     if as_json:
         document = asdict(counts) | {"times_real_time": round(counts.times_real_time, 2), "output": output}
+        document |= {"passed_over": outcome.passed_over.document()}
         result(json.dumps(document, ensure_ascii=False))
         return
     summary(f"done     {counts.done:,}")
@@ -230,5 +238,7 @@ def _show_summary(counts: "Counts", output: str, as_json: bool) -> None:
         summary(f"not run  {counts.not_run:,}")
     if counts.flagged:
         summary(f"flagged  {counts.flagged:,} (loops or dead air: see flags in the transcripts)")
+    for line in outcome.passed_over.lines():
+        summary(line)
     audio, spent = f"{counts.audio_seconds:,.1f} s of audio", f"{counts.seconds:,.1f} s"
     summary(f"{audio} in {spent}: {counts.times_real_time:.2f} × real time; results in {output}")

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from personaplex.core.errors import InputError, PersonaplexError, UsageError
+from personaplex.core.errors import InputError, UsageError
 from personaplex.core.files import make_folder, remove_stale_parts, write_text
 
 if TYPE_CHECKING:
-    from personaplex.core.corpus.sources import Item  # which imports torch; comparing results needs none
+    from personaplex.core.corpus.items import Item, Refused  # which imports torch; comparing results needs none
 
 RESULTS = "results.jsonl"
 RUN = "run.json"
@@ -52,20 +52,27 @@ def done_row(item: "Item", document: Mapping[str, Any]) -> ResultRow:
     }
 
 
-def failed_row(item: "Item", error: PersonaplexError) -> ResultRow:
-    """The row of an item that could not be run."""
-    return _passed_through(item) | {
-        "id": item.id,
+def failed_row(refused: "Refused") -> ResultRow:
+    """The row of what could not be run; `error.row` is there where only its number names it."""
+    error = refused.error
+    source = {} if refused.source is None else {"audio_filepath": refused.source}
+    number = {} if refused.row is None else {"row": refused.row}
+    return {
+        **_apart(refused.own),
+        "id": refused.id,
         "status": "failed",
-        "audio_filepath": item.source,
-        "error": {"kind": type(error).__name__, "what": error.what, "mend": error.mend},
+        **source,
+        "error": {"kind": type(error).__name__, "what": error.what, "mend": error.mend, **number},
     }
 
 
 def _passed_through(item: "Item") -> ResultRow:
+    return _apart(item.row.passed_through) | ({} if item.row.asked is None else {"expect": item.row.asked})
+
+
+def _apart(own: Mapping[str, Any]) -> ResultRow:
     """The manifest's other keys; one that results use themselves, such as NeMo's `text`, as `manifest_text`."""
-    own = {} if item.row.asked is None else {"expect": item.row.asked}
-    return {f"manifest_{key}" if key in _OWN else key: value for key, value in item.row.passed_through.items()} | own
+    return {f"manifest_{key}" if key in _OWN else key: value for key, value in own.items()}
 
 
 def read_results(folder: Path) -> dict[str, ResultRow]:
@@ -107,14 +114,16 @@ def _is_outcome(row: ResultRow) -> bool:
 def merge_results(folder: Path, order: Sequence[str], rows: Mapping[str, ResultRow]) -> None:
     """Put `rows` into a folder's results, the ids of `order` first and in that order; raises InputError.
 
-    Lines that are no rows of results stay, behind them.
+    Earlier rows stay, but for those that are called by a number only and not in `order`: they were mended. Lines that
+    are no rows of results stay, behind them.
     """
     make_folder(folder)
     with _lock(folder):
         there, others = _read_lines(folder)
-        merged = there | dict(rows)
         others = [*(_line(row) for name, row in there.items() if name in rows and not _is_outcome(row)), *others]
         known = set(order)
+        there = {name: row for name, row in there.items() if name in known or not _is_numbered(row)}
+        merged = there | dict(rows)
         ids = [*(name for name in order if name in merged), *(name for name in merged if name not in known)]
         lines = [*(_line(merged[name]) for name in ids), *others]
         write_text(folder / RESULTS, "".join(f"{line}\n" for line in lines))
@@ -159,6 +168,11 @@ def _is_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _is_numbered(row: ResultRow) -> bool:
+    error = row.get("error")
+    return isinstance(error, dict) and "row" in error
 
 
 @contextmanager

@@ -75,10 +75,9 @@ def processor() -> Iterator[Finding]:
 def products() -> Iterator[Finding]:
     """How a CPU multiplies here so that no call's result depends on the others, and how many rows it takes at once."""
     found = {dtype: Matrix(torch.zeros(_WEIGHT, dtype=dtype)) for dtype in (torch.float32, torch.bfloat16)}
-    about = ", ".join(
-        f"{matrix.way.layout}/{matrix.way.block} in {str(dtype).removeprefix('torch.')}" for dtype, matrix in found.items()
-    )
-    block = max(matrix.way.block for matrix in found.values())
+    ways = {str(dtype).removeprefix("torch."): matrix.way for dtype, matrix in found.items()}
+    about = ", ".join(f"{way.layout}/{way.block} in {dtype}" for dtype, way in ways.items())
+    block = max(way.block for way in ways.values())
     at_once = min(matrix.at_once(TOGETHER) for matrix in found.values())
     if block > max(BLOCKS):
         yield Finding("products", "warning", f"{about}: one call takes as long as {block}", "run several calls at once")

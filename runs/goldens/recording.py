@@ -10,10 +10,12 @@ from personaplex.compare.document import answer
 from personaplex.compare.recorded import read_run
 from personaplex.core.answers.outputs import part_block
 from personaplex.core.answers.resume import agrees
+from personaplex.core.corpus.listing import STDIN
 from personaplex.core.corpus.results import RUN
-from personaplex.core.corpus.sources import STDIN, Product
+from personaplex.core.corpus.sources import Product
 from personaplex.core.errors import UsageError
-from personaplex.runs.plan import PlannedItem, plan_items
+from personaplex.runs.plan import plan_items
+from personaplex.runs.planned import PlannedItem
 from personaplex.runs.request import SourceOptions
 from personaplex.runs.settings import CallSettings, ModelSettings, RunRecord, read_record
 from personaplex.samples import tiny
@@ -69,7 +71,7 @@ def planned_again(folder: Path, record: RunRecord) -> list[PlannedItem]:
         seed=record.seed,
         mix=record.output.mix,
     )
-    return plan_items(source, record.output.options)
+    return plan_items(source, record.output.options).items
 
 
 def _based(voice: str, base: Path) -> str:

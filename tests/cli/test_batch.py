@@ -71,6 +71,7 @@ def test_the_summary(calls: Desk) -> None:
         "seconds": 1,
         "times_real_time": 0.0,
         "output": "out",
+        "passed_over": {"files": {}, "links": [], "runs": [], "answers": []},
     }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from personaplex.core.corpus.items import Item, Refused
 from personaplex.core.corpus.manifest import Row
 from personaplex.core.corpus.results import (
     check_own_files,
@@ -20,7 +21,6 @@ from personaplex.core.corpus.results import (
     read_results,
     write_run,
 )
-from personaplex.core.corpus.sources import Item
 from personaplex.core.errors import InputError, UsageError
 from personaplex.core.files import temporary
 
@@ -40,6 +40,10 @@ DOCUMENT: dict[str, Any] = {
 
 def item(name: str, **extra: Any) -> Item:
     return Item(name, Path("x.wav"), "x.wav", "row 1", Path(), Row(audio_filepath="x.wav", **extra))
+
+
+def failed(made: Item, error: InputError) -> dict[str, Any]:
+    return failed_row(Refused.of(made, error))
 
 
 def row(name: str, **more: Any) -> dict[str, Any]:
@@ -68,12 +72,12 @@ def test_a_done_row() -> None:
 
 def test_what_a_row_expects_is_kept() -> None:
     expect = {"must_say": ["hello"], "min_words": 1}
-    for made in (done_row(item("a", expect=expect), DOCUMENT), failed_row(item("a", expect=expect), InputError("x"))):
+    for made in (done_row(item("a", expect=expect), DOCUMENT), failed(item("a", expect=expect), InputError("x"))):
         assert made["expect"] == expect
 
 
 def test_a_failed_row() -> None:
-    assert failed_row(item("a", scenario=1), InputError("x.wav: is empty", "leave it out")) == {
+    assert failed(item("a", scenario=1), InputError("x.wav: is empty", "leave it out")) == {
         "scenario": 1,
         "id": "a",
         "status": "failed",
@@ -85,7 +89,7 @@ def test_a_failed_row() -> None:
 def test_keys_that_results_use_themselves_are_kept_apart() -> None:
     """A NeMo manifest's `text` is what the caller says."""
     extra = {"text": "I say.", "status": "gold", "error": 3, "lang": "en"}
-    for made in (done_row(item("a", **extra), DOCUMENT), failed_row(item("a", **extra), InputError("broken"))):
+    for made in (done_row(item("a", **extra), DOCUMENT), failed(item("a", **extra), InputError("broken"))):
         assert {made[f"manifest_{key}"] for key in ("text", "status")} == {"I say.", "gold"}
         assert made["manifest_error"] == 3
         assert made["lang"] == "en"
@@ -102,6 +106,18 @@ def test_rows_come_in_the_sources_order(tmp_path: Path) -> None:
     assert list(read_results(folder)) == ["a", "b", "c"]
     merge_results(folder, ["x", "b"], {"x": row("x")})
     assert list(read_results(folder)) == ["x", "b", "a", "c"]
+
+
+def test_a_row_that_a_number_names_goes_once_it_is_mended(tmp_path: Path) -> None:
+    """And stays while it is part of the source: it may be another shard's."""
+    error = UsageError("calls.jsonl: row 2: not JSON", "mend it")
+    numbered = failed_row(Refused("row-2", 2, None, {}, error, row=2))
+    assert numbered["error"]["row"] == 2
+    merge_results(tmp_path, ["a", "row-2"], {"row-2": numbered, "a": row("a")})
+    merge_results(tmp_path, ["a", "row-2"], {"a": row("a")})
+    assert list(read_results(tmp_path)) == ["a", "row-2"]
+    merge_results(tmp_path, ["a", "b"], {"b": row("b")})
+    assert list(read_results(tmp_path)) == ["a", "b"]
 
 
 def test_rows_survive_any_character(tmp_path: Path) -> None:
