@@ -11,17 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
+from personaplex.core.audio.suffixes import RECORDING_SUFFIXES
 from personaplex.core.corpus.manifest import Row, read_rows
 from personaplex.core.errors import UsageError
 
 STDIN = "-"
-SUFFIXES = frozenset(
-    f".{name}"
-    for name in (
-        *("wav", "wave", "flac", "ogg", "oga", "opus", "mp3", "aiff", "aif", "aifc"),
-        *("au", "snd", "sph", "nist", "w64", "rf64", "caf", "voc"),
-    )
-)
 _SEED_BITS = 53  # what every JSON reader keeps exactly
 
 
@@ -72,7 +66,7 @@ def _walk(folder: Path, pattern: str | None, output: Path) -> list[Item]:
         folders[:] = [name for name in folders if not name.startswith(".") and not _same(Path(where, name), output)]
         for name in names:
             path = Path(where, name)
-            chosen = path.suffix.lower() in SUFFIXES if matching is None else path in matching
+            chosen = path.suffix.lower() in RECORDING_SUFFIXES if matching is None else path in matching
             if chosen and not name.startswith("."):
                 items.append(_walked(folder, PurePosixPath(path.relative_to(folder).as_posix())))
     return sorted(items, key=lambda item: PurePosixPath(item.source).parts)
