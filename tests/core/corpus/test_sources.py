@@ -51,7 +51,7 @@ def refused(source: str | Path, pattern: str | None = None, output: Path = NOWHE
 
 
 def test_a_directory_is_walked_in_sorted_order(tmp_path: Path) -> None:
-    touch(tmp_path, "b.wav", "a/2.WAV", "a/1.flac", "a-b/3.mp3", "a.ogg", "notes.txt", "a/list.json", "10.wav", "9.wav")
+    touch(tmp_path, "b.wav", "a/2.WAV", "a/1.flac", "a-b/3.mp3", "a.ogg", "notes.txt", "a/list.json", "10.wav", "9.M4A")
     items = read_source(str(tmp_path), None, NOWHERE)
     assert [item.id for item in items] == ["10", "9", "a/1", "a/2", "a-b/3", "a", "b"]
     assert [item.source for item in items][2:4] == ["a/1.flac", "a/2.WAV"]
