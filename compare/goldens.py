@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
-from personaplex.compare.difference import tokens_of
+from personaplex.compare.difference import foreign_tokens, tokens_of
 from personaplex.compare.document import answer, checked
 from personaplex.compare.verdicts import Recorded
 from personaplex.core.answers.transcript import dumps, tokens_sha256, without_volatile
@@ -55,10 +55,14 @@ def golden_path(folder: Path, name: str) -> Path:
 def golden(item: Recorded) -> dict[str, Any]:
     """What is kept of an item that has a transcript: every token, or those of the text where they were not saved.
 
-    Raises UsageError if its file of tokens is broken.
+    Raises UsageError if its file of tokens is broken, or of another answer.
     """
+    foreign = foreign_tokens(item)
+    if foreign is not None:
+        raise UsageError(foreign, "run the item again with --save-tokens, or remove the file")
     tokens = tokens_of(item)
     document = without_volatile(answer(item)) | {"schema": ITEM_SCHEMA, "id": item.id}
+    document.pop("files", None)  # those of the run; a golden's lie elsewhere
     document["input"] = {key: value for key, value in document["input"].items() if key != "path"}
     if tokens.shape[1] > 1:
         document["tokens"] = tokens.tolist()
@@ -106,7 +110,7 @@ def read_goldens(folder: Path) -> Goldens:
     if not (folder / SETTINGS).is_file():
         raise UsageError(f"{folder}: holds no {SETTINGS}", "name a folder that `personaplex regress record` made")
     settings = _read(folder / SETTINGS, SCHEMA)
-    listed = {item.id: item.row for item in read_source(str(folder / MANIFEST), None, folder)}
+    listed = {item.id: item.row for item in read_source(str(folder / MANIFEST), None, folder).whole()}
     items: dict[str, Recorded] = {}
     for name, row in listed.items():
         path = golden_path(folder, name)

@@ -16,3 +16,8 @@ def first_faults(faults: Sequence[str]) -> str:
     """The first of several faults, and how many more there are."""
     more = f"; and {len(faults) - MOST_FAULTS} more" if len(faults) > MOST_FAULTS else ""
     return "; ".join(faults[:MOST_FAULTS]) + more
+
+
+def shown(name: str) -> str:
+    """A name for a message: what can't be seen in it, or would steer a terminal, as Python writes it."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in name)

@@ -17,7 +17,7 @@ import pytest
 import soundfile
 import torch
 
-from personaplex.cli import batch_run, compare_report
+from personaplex.cli import comparison, interrupts
 from personaplex.cli.main import run
 from personaplex.core.answers import flags, transcript
 from personaplex.core.answers.exports import EXPORTERS, Transcript
@@ -218,7 +218,7 @@ def test_gpu_memory() -> None:
 
 
 def test_exit_codes() -> None:
-    known = {0, compare_report.DIFFERENT, batch_run.INTERRUPTED, *(kind.exit_code for kind in kinds())}
+    known = {0, comparison.DIFFERENT, interrupts.INTERRUPTED, *(kind.exit_code for kind in kinds())}
     found, header, after = text_of("README.md").partition("| exit code |")
     assert found
     assert {int(cells[0]) for cells in table(header + after)} == known

@@ -1,4 +1,4 @@
-"""An item's files in the output folder, whatever its options, and clearing away what earlier runs left of them."""
+"""An item's files in the output folder, whatever its options, and clearing away what killed runs left of them."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -7,9 +7,7 @@ from pathlib import Path
 
 from personaplex.core.answers.exports import EXPORTERS
 from personaplex.core.answers.outputs import OutputOptions, OutputPaths
-from personaplex.core.answers.resume import read_document
-from personaplex.core.answers.transcript import SCHEMA
-from personaplex.core.files import remove_stale_parts
+from personaplex.core.answers.ownership import leftovers
 
 _EVERYTHING = OutputOptions(formats=tuple(EXPORTERS), tokens=True)
 
@@ -19,21 +17,17 @@ def item_paths(folder: Path, name: str, mix: bool) -> OutputPaths:
     return OutputPaths(folder / f"{name}.wav", folder / f"{name}.json", folder / f"{name}.mix.wav" if mix else None)
 
 
-def discard(paths: OutputPaths) -> None:
-    """Remove another run's outputs of an item, if there is a transcript: the JSON first, with which it was done.
-
-    So no file of theirs can be taken for one of the new transcript's. What can't be removed is left to the writer.
-    """
-    document = read_document(paths.json)
-    if document is not None and document.get("schema") == SCHEMA:
-        for path in reversed(_every(paths)):
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
+def left_behind(items: Iterable[OutputPaths]) -> list[Path]:
+    """What killed runs left of items: temporary files, and those that had their place before their transcript had."""
+    parts, orphans = leftovers(path for paths in items for path in _every(paths))
+    return [*orphans, *parts]  # in this order: a part may tell what the others are
 
 
 def sweep(items: Iterable[OutputPaths]) -> None:
-    """Remove the temporary files that killed runs left of items; to be called before anything is written."""
-    remove_stale_parts(path for paths in items for path in _every(paths))
+    """Remove what killed runs left of items; to be called before anything is written."""
+    for path in left_behind(items):
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 def _every(paths: OutputPaths) -> list[Path]:

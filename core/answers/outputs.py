@@ -1,7 +1,8 @@
 """A response's files: WAV, transcript, exports, tokens and the stereo mix, all or none of them."""
 
+import hashlib
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 
 from personaplex.core.answers.analysis import Analysis, analyse
 from personaplex.core.answers.exports import EXPORTERS, Transcript, frame_texts
+from personaplex.core.answers.ownership import place
 from personaplex.core.answers.transcript import (
     EngineInfo,
     ModelInfo,
@@ -22,18 +24,23 @@ from personaplex.core.answers.transcript import (
     segments,
 )
 from personaplex.core.audio import reading
-from personaplex.core.audio.writing import SUBTYPES, write_wav
+from personaplex.core.audio.writing import SUBTYPES, encode_wav
 from personaplex.core.config import FRAME_SAMPLES, SAMPLE_RATE
 from personaplex.core.engine.call import Align
 from personaplex.core.engine.job import Response
+from personaplex.core.engine.rounding import rounding
 from personaplex.core.errors import UsageError
-from personaplex.core.files import write_text
+from personaplex.core.files import Staged, encoded
 from personaplex.core.lm.tokenizer import Tokenizer
+from personaplex.core.machine.device_kind import device_kind
 from personaplex.core.nn import compiled
+from personaplex.core.nn.invariant import are_invariant
+from personaplex.core.nn.precision import cuda_info
+from personaplex.core.nn.products import ways
 from personaplex.core.sampling.draw import Sampling
 from personaplex.core.sampling.noise import LAYOUT
 from personaplex.core.weights.model import Model
-from personaplex.core.weights.tensors import write_tensors
+from personaplex.core.weights.tensors import encode_tensors
 
 Pace = Literal["batch", "realtime"]
 
@@ -100,24 +107,22 @@ class Run:
         cls, model: Model, slots: int, sampling: Sampling, align: Align, options: OutputOptions, pace: Pace = "batch"
     ) -> "Run":
         """The run of a loaded model. A CPU's bits may depend on its threads, a GPU's on the slots."""
-        device = model.device.type
+        device, gpu = model.device.type, cuda_info(model.device)
+        invariant = are_invariant(model.lm.text_linear)
         engine = EngineInfo(
             device=device,
-            device_kind=_device_kind(model.device),
+            device_kind=device_kind(model.device),
             dtype=str(model.lm.dtype).removeprefix("torch."),
+            products=ways(model.lm) if device == "cpu" else "triton" if invariant else None,
+            rounding=rounding(model.lm, model.mimi) if device == "cpu" else None,
             threads=torch.get_num_threads() if device == "cpu" else None,
-            slots=None if device == "cpu" else slots,
+            slots=None if device == "cpu" or invariant else slots,
             pace=pace,
+            gpu=None if gpu is None else asdict(gpu),
             versions=_versions(model),
         )
         info = ModelInfo(model.name, model.revision, model.weights_sha256, model.tokenizer.sha256)
         return cls(info, engine, model.tokenizer, sampling, align, options)
-
-
-def _device_kind(device: torch.device) -> str:
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return torch.backends.cpu.get_cpu_capability() if device.type == "cpu" else device.type
 
 
 def _versions(model: Model) -> dict[str, str]:
@@ -127,47 +132,53 @@ def _versions(model: Model) -> dict[str, str]:
 
 
 def write(
-    response: Response, run: Run, paths: OutputPaths, source: str, started: str, seconds: float
-) -> dict[str, Any]:
-    """Write a response's files, the JSON last, and return the transcript document.
-
-    `source` is the input's path as the user gave it. Raises InputError if a file can't be written; then none stays.
-    """
-    made: list[Path] = []
-    try:
-        return _write(response, run, paths, source, {"started": started, "seconds": round(seconds, 3)}, made.append)
-    except BaseException:
-        for path in made:
-            path.unlink(missing_ok=True)
-        raise
-
-
-def _write(
     response: Response,
     run: Run,
     paths: OutputPaths,
     source: str,
-    volatile: Mapping[str, Any],
-    made: Callable[[Path], None],
+    started: str,
+    seconds: float,
+    *,
+    clears: bool = False,
 ) -> dict[str, Any]:
-    options = run.options
-    output = write_wav(paths.wav, response.samples, rate=options.rate, subtype=options.subtype)
-    made(paths.wav)
+    """Write a response's files, the JSON last, and return the transcript document.
+
+    They take the places of an older answer's only when all are whole. What that one had beyond them is removed if this
+    one `clears`.
+    `source` is the input's path as the user gave it. Raises InputError if a file can't be written; then none stays,
+    and the older answer does.
+    """
+    with Staged() as staged:
+        volatile = {"started": started, "seconds": round(seconds, 3)}
+        record = _stage(response, run, paths, source, volatile, staged)
+        place(staged, paths.json, clears=clears)
+    return record
+
+
+def _stage(
+    response: Response, run: Run, paths: OutputPaths, source: str, volatile: Mapping[str, Any], staged: Staged
+) -> dict[str, Any]:
+    options, files = run.options, dict[str, str]()
+
+    def write_one(path: Path, content: bytes | memoryview) -> None:
+        staged.write(path, content)
+        if path.parent == paths.json.parent:
+            files[path.name] = hashlib.sha256(content).hexdigest()
+
+    wav, output = encode_wav(response.samples, rate=options.rate, subtype=options.subtype)
+    write_one(paths.wav, wav)
     if paths.mix is not None:
-        write_wav(paths.mix, _stereo(response), rate=options.rate, subtype=options.subtype)
-        made(paths.mix)
+        write_one(paths.mix, encode_wav(_stereo(response), rate=options.rate, subtype=options.subtype)[0])
     if options.tokens:
-        _write_tokens(paths.tokens, response)
-        made(paths.tokens)
+        write_one(paths.tokens, _tokens(response))
     analysis = analyse(response, run.tokenizer)
-    block = {"path": paths.wav.name, "subtype": options.subtype, **asdict(output), "align": run.align}
-    record = _document(response, run, analysis, source, block, volatile)
     texts = frame_texts(response.tokens[:, 0], run.tokenizer)
     transcript = Transcript(response.job.id, segments(analysis.spoken), texts)
     for name, path in paths.exports(options).items():
-        write_text(path, EXPORTERS[name].render(transcript))
-        made(path)
-    write_text(paths.json, dumps(record))
+        write_one(path, encoded(EXPORTERS[name].render(transcript)))
+    block = {"path": paths.wav.name, "subtype": options.subtype, **asdict(output), "align": run.align}
+    record = _document(response, run, analysis, source, block, files, volatile)
+    staged.write(paths.json, encoded(dumps(record)))
     return record
 
 
@@ -177,6 +188,7 @@ def _document(
     analysis: Analysis,
     source: str,
     output: Mapping[str, Any],
+    files: Mapping[str, str],
     volatile: Mapping[str, Any],
 ) -> dict[str, Any]:
     job, prompt, duration = response.job, response.job.prompt, response.info.duration
@@ -192,6 +204,7 @@ def _document(
         spoken=analysis.spoken,
         input=asdict(response.info) | {"path": source} | part_block(job.offset, job.duration),
         output=output,
+        files=files,
         activity=analysis.activity,
         flags=[asdict(flag) for flag in analysis.flags],
         prompt=PromptInfo(prompt.voice.name, prompt.voice.sha256, prompt.text, len(prompt.text_tokens), prompt.steps),
@@ -215,7 +228,7 @@ def _stereo(response: Response) -> reading.Samples:
     return np.stack([caller, response.samples], axis=1)
 
 
-def _write_tokens(path: Path, response: Response) -> None:
+def _tokens(response: Response) -> bytes:
     tensors = {"tokens": torch.from_numpy(response.tokens), "user_codes": torch.from_numpy(response.user_codes)}
     metadata = {"schema": "personaplex.tokens/1", "id": response.job.id, "frame_samples": str(FRAME_SAMPLES)}
-    write_tensors(path, tensors, metadata)
+    return encode_tensors(tensors, metadata)

@@ -1,21 +1,12 @@
 """Whether an item is done already: its outputs are there, made of the same input by the same settings and model."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from personaplex.core.answers.outputs import OutputOptions, OutputPaths
-
-
-def read_document(path: Path) -> dict[str, Any] | None:
-    """The transcript document in `path`, or None if there is no whole one."""
-    try:
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return document if isinstance(document, dict) else None
+from personaplex.core.answers.ownership import read_document
 
 
 def finished(

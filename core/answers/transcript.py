@@ -89,18 +89,22 @@ class ModelInfo:
 class EngineInfo:
     """What they ran on.
 
-    `device_kind` is a GPU's name, or the instruction set that torch uses of a CPU, since kernels round by it.
+    `device_kind` is a GPU's name, or a CPU's with the instruction set that torch uses of it. Of a CPU, `products` tells
+    how products are computed (`core.nn.products.ways`), and `rounding` is equal where two of them round alike.
     `threads` (of a CPU) and `slots` are None where the answer can't depend on them. `pace` is "batch" for a codec that
-    runs over whole calls, "realtime" for one that runs frame by frame. `versions` are of the packages that the answer
-    depends on.
+    runs over whole calls, "realtime" for one that runs frame by frame. `gpu` is `CudaInfo`, on
+    CUDA alone. `versions` are of the packages that the answer depends on.
     """
 
     device: str
     device_kind: str
     dtype: str
+    products: str | None
+    rounding: str | None
     threads: int | None
     slots: int | None
     pace: str
+    gpu: Mapping[str, Any] | None
     versions: Mapping[str, str]
 
 
@@ -185,6 +189,7 @@ def document(
     spoken: Sequence[Word],
     input: Mapping[str, Any],  # noqa: A002 - the field's name
     output: Mapping[str, Any],
+    files: Mapping[str, str],
     activity: Mapping[str, Any],
     flags: Sequence[Mapping[str, Any]],
     prompt: PromptInfo,
@@ -196,8 +201,9 @@ def document(
 ) -> dict[str, Any]:
     """The transcript document of one call, its fields in the schema's order.
 
-    `tokens` is `[F, 9]` (text, agent codebooks 0-7) and `spoken` its `words`; `activity` holds the stretches in which
-    the caller and the agent speak, `flags` what is odd about the call. Everything that may differ between
+    `tokens` is `[F, 9]` (text, agent codebooks 0-7) and `spoken` its `words`; `files` are the names of those
+    that are written beside it, with their SHA-256; `activity` holds the stretches in which the caller and the agent
+    speak, `flags` what is odd about the call. Everything that may differ between
     two runs of the same call belongs in `volatile`.
     """
     return {
@@ -211,6 +217,7 @@ def document(
         "tokens_sha256": tokens_sha256(tokens),
         "input": dict(input),
         "output": dict(output),
+        "files": dict(files),
         "activity": dict(activity),
         "flags": [dict(flag) for flag in flags],
         "prompt": asdict(prompt),

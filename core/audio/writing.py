@@ -51,30 +51,37 @@ class OutputInfo:
 
 
 def write_wav(path: Path, channels: Samples, *, rate: int = SAMPLE_RATE, subtype: str = "PCM_16") -> OutputInfo:
-    """Write `channels` [N] or [N, C], 24 kHz, to `path` as a WAV at `rate`, whole or not at all.
+    """Write what `encode_wav` makes to `path`, whole or not at all.
+
+    Raises as that does, and `InputError` if the file can't be written (disk full, no such folder, no permission).
+    """
+    wav, info = encode_wav(channels, rate=rate, subtype=subtype)
+    with replacing(path) as part:
+        part.write_bytes(wav)
+    return info
+
+
+def encode_wav(channels: Samples, *, rate: int = SAMPLE_RATE, subtype: str = "PCM_16") -> tuple[memoryview, OutputInfo]:
+    """`channels` [N] or [N, C], 24 kHz, as a WAV at `rate`: in memory, since libsndfile hides why a disk refuses it.
 
     At another rate, N samples become round(N · rate / 24000). The integer and companded subtypes clip to ±1; FLOAT
-    and DOUBLE keep what lies beyond. Raises `UsageError` for an unknown subtype or rate, `InputError` if the file
-    can't be written (disk full, no such folder, no permission).
+    and DOUBLE keep what lies beyond. Raises `UsageError` for an unknown subtype or rate.
     """
     if subtype not in _HOLDS:
         raise UsageError(f'a WAV can\'t be written as "{subtype}"', f"choose one of {', '.join(SUBTYPES)}")
     if rate < 1:
         raise UsageError(f"a WAV can't be written at {rate} samples a second", "choose a rate such as 24000")
     samples = _at_rate(channels, rate)
-    # Encoded in memory: libsndfile hides the reason when a disk is full.
     wav = _encode(samples, rate, subtype)
-    with replacing(path) as part:
-        part.write_bytes(wav.getbuffer())
-
     magnitude = np.abs(samples)
-    return OutputInfo(
+    info = OutputInfo(
         pcm_sha256=_pcm_sha256(wav, _HOLDS[subtype]),
         sample_rate=rate,
         peak=round(float(magnitude.max(initial=0.0)), 6),
         rms_dbfs=_rms_dbfs(samples),
         clipped=int(np.count_nonzero(magnitude > 1)),
     )
+    return wav.getbuffer(), info
 
 
 def _at_rate(channels: Samples, rate: int) -> Samples:

@@ -1,21 +1,33 @@
-"""Manifest rows: JSON lines or CSV, NeMo's among them, each checked field by field."""
+"""Manifest rows: JSON or CSV, NeMo's among them, each checked field by field."""
 
-import csv
-import io
-import json
-from collections.abc import Iterator
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from personaplex.core.corpus.csv_rows import Columns, csv_rows
 from personaplex.core.corpus.expect import Expect
+from personaplex.core.corpus.json_rows import json_rows
+from personaplex.core.corpus.keys import meant
+from personaplex.core.corpus.raw import Raw
 from personaplex.core.errors import UsageError
-from personaplex.core.faults import field_faults, first_faults
+from personaplex.core.faults import field_faults, first_faults, shown
 from personaplex.core.sampling.noise import MAX_SEED
 
 CHANNEL = r"^(mix|left|right|[0-9]+)$"
+PATHS = ("audio_filepath", "input_wav")
 
 _OBJECTS = frozenset({"fields", "expect"})
+_WHOLE_NUMBER = re.compile(r"([0-9]+)\.0+")  # as pandas writes a column of numbers with a gap in it
+
+
+def number_as_text(value: Any) -> Any:
+    """A whole number as text; anything else as it is."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 class Row(BaseModel):
@@ -23,7 +35,7 @@ class Row(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    audio_filepath: str = Field(min_length=1, validation_alias=AliasChoices("audio_filepath", "input_wav"))
+    audio_filepath: str = Field(min_length=1, validation_alias=AliasChoices(*PATHS))
     id: str | None = Field(default=None, min_length=1)
     voice_prompt: str | None = None
     text_prompt: str | None = None
@@ -39,7 +51,13 @@ class Row(BaseModel):
     @field_validator("id", "channel", mode="before")
     @classmethod
     def _number_as_text(cls, value: Any) -> Any:
-        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        return number_as_text(value)
+
+    @field_validator("channel", mode="before")
+    @classmethod
+    def _without_a_fraction(cls, value: Any) -> Any:
+        whole = _WHOLE_NUMBER.fullmatch(value) if isinstance(value, str) else None
+        return whole[1] if whole else value
 
     @field_validator("audio_filepath", "text_prompt_file")
     @classmethod
@@ -59,69 +77,78 @@ class Row(BaseModel):
         return dict(self.model_extra or {})
 
 
-def read_rows(text: str, kind: str, name: str) -> list[tuple[int, Row]]:
-    """The rows of a manifest's `text`, each with its line; `kind` is "jsonl" or "csv", `name` stands in messages.
+KNOWN = frozenset({*Row.model_fields, *PATHS})
 
-    Raises UsageError that lists the first faults by row and field.
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that can't be run: `keys` is what could be read of it, `fault` says which row it is and what is wrong."""
+
+    number: int
+    keys: Mapping[str, Any]
+    fault: str
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A manifest's rows: the good ones with their numbers, the bad ones, and what is odd about its keys."""
+
+    good: list[tuple[int, Row]] = field(default_factory=list)
+    bad: list[BadRow] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def read_rows(text: str, kind: str, name: str) -> Rows:
+    """The rows of a manifest's `text`; `kind` is "csv" or else JSON, `name` stands in messages.
+
+    Raises UsageError for a text that makes no sense as a whole, and for one without rows.
     """
-    rows: list[tuple[int, Row]] = []
-    faults: list[str] = []
-    for number, raw in _raw_csv(text) if kind == "csv" else _raw_jsonl(text):
-        if isinstance(raw, str):
-            faults.append(f"row {number}: {raw}")
+    columns = Columns(KNOWN, PATHS, _OBJECTS)
+    raws = list(csv_rows(text, name, columns) if kind == "csv" else json_rows(text, name))
+    if not raws:
+        raise UsageError(f"{name}: holds no rows", "give it a row a call, with audio_filepath")
+    rows = Rows(warnings=[f"{name}: {warning}" for warning in (*_near_misses(raws), *_no_numbers(raws))])
+    for raw in raws:
+        keys, row = _without_nulls(raw.keys), f"{name}: row {raw.number}"
+        if raw.fault is not None:
+            rows.bad.append(BadRow(raw.number, keys, f"{row}: {raw.fault}"))
             continue
         try:
-            rows.append((number, Row.model_validate(raw)))
+            rows.good.append((raw.number, Row.model_validate(keys)))
         except ValidationError as error:
-            faults += [f"row {number}, {fault}" for fault in field_faults(error, "the row")]
-    if faults:
-        raise UsageError(f"{name}: {first_faults(faults)}", "mend these rows; nothing was run")
-    if not rows:
-        raise UsageError(f"{name}: holds no rows", "give it a row a call, with audio_filepath")
+            rows.bad.append(BadRow(raw.number, keys, f"{row}, {first_faults(field_faults(error, 'the row'))}"))
     return rows
 
 
-def _raw_jsonl(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Numbered objects, or what is wrong with a line."""
-    for number, line in enumerate(text.split("\n"), start=1):  # splitlines would also split inside strings
-        if line.strip():
-            try:
-                value = _loads(line)
-            except ValueError as error:
-                yield number, f"not JSON ({error})"
-            else:
-                yield number, value if isinstance(value, dict) else "not a JSON object"
+def _without_nulls(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """A row without the keys that are null; of the user's own ones, nulls too are passed through."""
+    kept = {key: value for key, value in keys.items() if key not in KNOWN or value is not None}
+    for key in _OBJECTS & kept.keys():
+        if isinstance(kept[key], dict):
+            kept[key] = {name: value for name, value in kept[key].items() if value is not None}
+    return kept
 
 
-def _loads(text: str) -> Any:
-    """A JSON value that can be written again as UTF-8; raises ValueError."""
-    try:
-        value = json.loads(text)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-    json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    return value
+def _near_misses(raws: list[Raw]) -> list[str]:
+    rows: dict[tuple[str, str], list[int]] = {}
+    for raw in raws:
+        for key in raw.keys.keys() - KNOWN:
+            known = meant(key, KNOWN, raw.keys.keys())
+            if known is not None:
+                rows.setdefault((key, known), []).append(raw.number)
+    return [
+        f'"{shown(key)}" ({_placed(numbers)}) is not a key of manifests, and changes nothing: is {known} meant?'
+        for (key, known), numbers in sorted(rows.items(), key=lambda one: (one[1], one[0]))
+    ]
 
 
-def _loads_cell(name: str, text: str) -> Any:
-    try:
-        return _loads(text)
-    except ValueError as error:
-        raise ValueError(f"{name} is not a JSON object ({error})") from error
+def _no_numbers(raws: list[Raw]) -> list[str]:
+    rows: dict[str, list[int]] = {}
+    for raw in raws:
+        for key in raw.no_numbers:
+            rows.setdefault(key, []).append(raw.number)
+    return [f'"{shown(key)}" is NaN in {_placed(numbers)}, taken for null' for key, numbers in rows.items()]
 
 
-def _raw_csv(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Numbered rows below the header, without their empty cells; `fields` and `expect` are JSON objects in theirs."""
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    try:
-        for row in reader:
-            if None in row or None in row.values():
-                yield reader.line_num, f"has not the header's {len(reader.fieldnames or ())} cells"
-                continue
-            cells: dict[str, Any] = {key: value for key, value in row.items() if value != ""}
-            try:
-                yield reader.line_num, cells | {key: _loads_cell(key, cells[key]) for key in _OBJECTS & cells.keys()}
-            except ValueError as error:
-                yield reader.line_num, str(error)
-    except csv.Error as error:
-        yield reader.reader.line_num, f"not CSV ({error})"
+def _placed(numbers: list[int]) -> str:
+    return f"row {numbers[0]}" + (f" and {len(numbers) - 1} more" if len(numbers) > 1 else "")

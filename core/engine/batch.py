@@ -1,16 +1,17 @@
 """A queue of calls through the engine's slots: longest first, each slot refilled as soon as its call ends.
 
-One worker thread reads and encodes calls ahead of their slot, another decodes and delivers them behind it, so the
-engine never waits for a file and at most a few calls are in memory.
+Worker threads read and encode calls ahead of their slot, others decode and deliver them behind it, so the engine never
+waits for a file. Of a call that waits little is in memory: the codes before its slot, the tokens behind it.
 """
 
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,14 +21,15 @@ from personaplex.core.engine.call import Align, Prepared, finish, live_calls, pr
 from personaplex.core.engine.job import Failure, Job, Response
 from personaplex.core.engine.personas import Personas
 from personaplex.core.engine.slots import Engine
-from personaplex.core.engine.streams import side_stream
-from personaplex.core.errors import PersonaplexError
+from personaplex.core.engine.streams import SideStreams, workers
+from personaplex.core.errors import ModelError, PersonaplexError
 from personaplex.core.sampling.draw import Sampling
 from personaplex.core.weights.model import Model
 
-AHEAD = 2  # calls encoded beyond those that the slots hold
+AHEAD = 2  # calls encoded beyond those that the slots hold, and calls that may wait for delivery
 
 Delivered = TypeVar("Delivered")
+Done = TypeVar("Done")
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def positions(jobs: Sequence[Job], align: Align) -> int:
 
 
 class Batch(Generic[Delivered]):
-    """Runs jobs on a model. `deliver` is called with every response, on the worker behind the engine.
+    """Runs jobs on a model. `deliver` is called with every response, on a worker behind the engine: on CUDA on several.
 
     `watch` is called after every tick with the calls in the slots.
     """
@@ -83,6 +85,8 @@ class Batch(Generic[Delivered]):
         self._deliver = deliver
         self._watch = watch
         self._stop = threading.Event()
+        self._streams = SideStreams(model.device)
+        self._retrying = threading.Lock()
 
     def stop(self) -> None:
         """Start nothing new and drop the calls in the slots; those already behind the engine are delivered."""
@@ -99,11 +103,15 @@ class Batch(Generic[Delivered]):
         ahead: deque[tuple[Job, Future[Prepared]]] = deque()
         behind: deque[tuple[Job, Future[Delivered]]] = deque()
         live: dict[int, Live] = {}
-        with _worker("encode") as encoder, _worker("deliver") as deliverer:
+        device, most = self._model.device, queue_length(self._model.device, plan.slots)
+        with (
+            workers("encode", self._streams, device) as encoder,
+            workers("deliver", self._streams, device) as deliverer,
+        ):
             while (waiting or ahead or live) and not self._stop.is_set():
-                while waiting and len(ahead) < AHEAD:
+                while waiting and len(ahead) < most:
                     job = waiting.popleft()
-                    ahead.append((job, encoder.submit(self._prepare, job)))
+                    ahead.append((job, encoder.submit(self._again, self._prepare, job)))
                 while ahead and len(live) < self._plan.slots and (ahead[0][1].done() or not live):
                     failure = self._admit(engine, personas, live, *ahead.popleft())
                     if failure is not None:
@@ -113,8 +121,8 @@ class Batch(Generic[Delivered]):
                     for slot in [slot for slot, call in live.items() if len(call.frames) == call.total]:
                         engine.release(slot)
                         call = live.pop(slot)
-                        behind.append((call.job, deliverer.submit(self._finish, call)))
-                while behind and (behind[0][1].done() or len(behind) > AHEAD):
+                        behind.append((call.job, deliverer.submit(self._finish, call, self._streams.mark())))
+                while behind and (behind[0][1].done() or len(behind) > most):
                     yield self._outcome(*behind.popleft())
             for _, future in ahead:
                 future.cancel()
@@ -122,7 +130,7 @@ class Batch(Generic[Delivered]):
                 yield self._outcome(*behind.popleft())
 
     def _prepare(self, job: Job) -> Prepared:
-        with side_stream(self._model.device):
+        with self._streams.use():
             return prepare(job, self._model.mimi, self._model.config, self._plan.align)
 
     def _admit(
@@ -131,9 +139,9 @@ class Batch(Generic[Delivered]):
         try:
             prepared = future.result()
             start = time.perf_counter()
-            persona = personas.get(job.prompt)
-        except PersonaplexError as error:
-            return Failure(job, error)
+            persona = self._again(personas.get, job.prompt)
+        except (PersonaplexError, torch.OutOfMemoryError) as error:
+            return self._failure(job, error)
         slot = next(slot for slot in range(self._plan.slots) if slot not in live)
         engine.admit(slot, persona, job.seed, len(prepared.codes))
         now = time.perf_counter()
@@ -150,19 +158,41 @@ class Batch(Generic[Delivered]):
         if self._watch is not None:
             self._watch(list(live.values()))
 
-    def _finish(self, call: Live) -> Delivered:
+    def _finish(self, call: Live, ticked: torch.cuda.Event | None) -> Delivered:
         seconds = call.seconds | {"live": time.perf_counter() - call.started}
-        with side_stream(self._model.device):
-            response = finish(call.prepared, torch.stack(call.frames), self._model.mimi, self._plan.align, seconds)
-        return self._deliver(response)
+
+        def decode() -> Response:
+            with self._streams.use(ticked):
+                frames = torch.stack(call.frames)
+                return finish(call.prepared, frames, self._model.mimi, self._plan.align, seconds)
+
+        return self._deliver(self._again(decode))
 
     def _outcome(self, job: Job, future: Future[Delivered]) -> Delivered | Failure:
         try:
             return future.result()
-        except PersonaplexError as error:
+        except (PersonaplexError, torch.OutOfMemoryError) as error:
+            return self._failure(job, error)
+
+    def _again(self, work: Callable[..., Done], *arguments: Any) -> Done:
+        """Do some work; where a GPU's memory does not suffice, give back what is not in use and try once more."""
+        with suppress(torch.OutOfMemoryError):
+            return work(*arguments)
+        with self._retrying:  # so that those who try again don't take it from each other
+            torch.cuda.empty_cache()
+            return work(*arguments)
+
+    def _failure(self, job: Job, error: Exception) -> Failure:
+        if isinstance(error, PersonaplexError):
             return Failure(job, error)
+        what = f"{self._model.device}: not enough memory left for this call beside those in the slots"
+        return Failure(job, ModelError(what, "run it again with fewer --slots"))
 
 
-def _worker(name: str) -> ThreadPoolExecutor:
-    """A thread whose kernels use half of the cores: with all of them, they and the engine's wait for each other."""
-    return ThreadPoolExecutor(1, name, torch.set_num_threads, (max(1, torch.get_num_threads() // 2),))
+def queue_length(device: torch.device, slots: int) -> int:
+    """How many calls may wait before the engine, and how many behind it.
+
+    On CUDA as many as there are slots, since all of them may end in one tick, and the engine would stand still until
+    their successors are encoded. Elsewhere the codec competes with the engine for the same cores, and gains nothing.
+    """
+    return max(AHEAD, slots) if device.type == "cuda" else AHEAD

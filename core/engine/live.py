@@ -19,6 +19,7 @@ from personaplex.core.engine.job import Job, Response
 from personaplex.core.engine.personas import Personas
 from personaplex.core.engine.session import silence
 from personaplex.core.engine.slots import Engine
+from personaplex.core.nn import fused
 from personaplex.core.sampling.draw import Sampling
 from personaplex.core.weights.model import Model
 
@@ -27,10 +28,13 @@ BUDGET_MS = 1000 / FRAME_RATE  # what a live call has for a frame
 Watch = Callable[[str, int, int], None]
 
 
-def run_live(job: Job, model: Model, sampling: Sampling, align: Align, watch: Watch | None = None) -> Response:
+def run_live(
+    job: Job, model: Model, sampling: Sampling, align: Align, graphs: bool = False, watch: Watch | None = None
+) -> Response:
     """The response to a call whose frame u is complete (u + 1) · 80 ms after its start, and not heard before.
 
-    It differs from a batch's in rounding at most, since the codec sees single frames. `watch(id, done, total)` is
+    It differs from a batch's in rounding at most, since the codec sees single frames. `graphs` replays ticks as a CUDA
+    graph where one does for all of them. `watch(id, done, total)` is
     called after every frame. Raises InputError and VoiceError.
     """
     begun = time.perf_counter()
@@ -39,7 +43,8 @@ def run_live(job: Job, model: Model, sampling: Sampling, align: Align, watch: Wa
     total = live_calls(reading.frame_count(len(samples)), align)
     frames = F.pad(samples, (0, total * FRAME_SAMPLES - len(samples))).view(total, 1, 1, FRAME_SAMPLES)
     read = time.perf_counter()
-    session = _Session(job, model, sampling, total)
+    session = _Session(job, model, sampling, total, graphs)
+    session.warm_up()
     start = time.perf_counter()
     latencies = []
     for number, frame in enumerate(frames):
@@ -61,14 +66,28 @@ def run_live(job: Job, model: Model, sampling: Sampling, align: Align, watch: Wa
 class _Session:
     """An engine of one slot between the codec's two directions."""
 
-    def __init__(self, job: Job, model: Model, sampling: Sampling, calls: int) -> None:
+    def __init__(self, job: Job, model: Model, sampling: Sampling, calls: int, graphs: bool) -> None:
         self._model = model
-        self._encoder, self._decoder = model.mimi.encoder_zeros(), model.mimi.decoder_zeros()
-        self._engine = Engine(model.lm, 1, job.prompt.steps + calls, sampling)
-        self._engine.admit(0, Personas(model).get(job.prompt), job.seed, calls)
+        self._job, self._calls = job, calls
+        self._persona = Personas(model).get(job.prompt)
+        # Capturing takes as long as several frames: without the fused attention every 128th would be late.
+        graphs = graphs and fused.is_used(model.device)
+        self._engine = Engine(model.lm, 1, job.prompt.steps + calls, sampling, graphs)
+        self._begin()
+
+    def _begin(self) -> None:
+        mimi = self._model.mimi
+        self._encoder, self._decoder = mimi.encoder_zeros(), mimi.decoder_zeros()
+        self._engine.admit(0, self._persona, self._job.seed, self._calls)
         self.codes: list[Tensor] = []  # [8] each
         self.frames: list[Tensor] = []  # [9] each
         self.decoded: list[Tensor] = []  # [1920] each
+
+    def warm_up(self) -> None:
+        """Run a frame and forget it: on a GPU the first one takes a second or two, to set up kernels and the graph."""
+        self.take(torch.zeros(1, 1, FRAME_SAMPLES))
+        self._engine.release(0)
+        self._begin()
 
     def take(self, samples: Tensor | None) -> None:
         """One frame of samples [1, 1, 1920], or None for silence, through the model and out as sound."""

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from personaplex.core.config import CODEBOOKS
-from personaplex.core.engine.graphs import StepGraphs
+from personaplex.core.engine.graphs import StepGraphs, can_capture
 from personaplex.core.engine.session import Persona
 from personaplex.core.lm.model import LM
+from personaplex.core.nn import fused
 from personaplex.core.sampling.draw import TEXT_STREAM, Sampling
 from personaplex.core.sampling.repetition import Said, discourage
 
@@ -35,7 +36,7 @@ class Engine:
         # A graph reads its inputs where they lay when it was captured, so they never move.
         self._mask = torch.zeros(slots, dtype=torch.bool, device=lm.device)
         self._user = torch.zeros(slots, CODEBOOKS, dtype=torch.int64, device=lm.device)
-        self._graphs = StepGraphs(self._changed()) if graphs and lm.device.type == "cuda" else None
+        self._graphs = StepGraphs(self._changed()) if graphs and can_capture(lm.device) else None
 
     def _changed(self) -> list[Tensor]:
         """What a tick changes and the next one depends on, but for what it only appends to."""
@@ -82,11 +83,15 @@ class Engine:
         def compute() -> Tensor:
             return self._lm.step(self._state, self._user, self._mask, choose)
 
-        self._user.copy_(user.pin_memory() if self._user.is_cuda else user, non_blocking=True)
+        on_cuda = self._user.is_cuda
+        # Apple's GPU would read memory that is not pinned later, when it may be another's.
+        self._user.copy_(user.pin_memory() if on_cuda else user, non_blocking=on_cuda)
         if self._graphs is None or watch is not None:
             frames = compute()
         else:
-            frames = self._graphs.run(self._state.cache.read, compute)
+            # The fused attention looks up on the device how many keys a row has, so one graph does for all lengths.
+            read = 0 if fused.is_used(self._lm.device) else self._state.cache.read
+            frames = self._graphs.run(read, compute)
         self._state.cache.count(1, self._active)
         self._frame += 1
         return frames

@@ -24,6 +24,7 @@ from personaplex.core.engine.session import Persona
 from personaplex.core.engine.slots import Engine, Watch
 from personaplex.core.lm.model import LM
 from personaplex.core.mimi.codec import CHUNK_FRAMES, Mimi
+from personaplex.core.nn.precision import settle
 from personaplex.core.sampling.draw import Sampling
 
 WARM_UP = 3
@@ -65,6 +66,7 @@ class BenchRow:
 
 def random_model(config: ModelConfig, device: torch.device, dtype: torch.dtype, seed: int) -> tuple[LM, Mimi]:
     """A model of these shapes with values of about the size that real weights have."""
+    settle()
     with torch.device("meta"):
         lm, mimi = LM(config.lm), Mimi(config.mimi)
     return _filled(lm, device, dtype, seed), _filled(mimi, device, torch.float32, seed)
@@ -244,9 +246,9 @@ def reset_peak_memory(device: torch.device) -> None:
 
 
 def peak_memory(device: torch.device) -> int:
-    """Bytes at the high-water mark: of tensors on a GPU, else of the process."""
+    """Bytes at the high-water mark: held of a GPU for tensors and graphs, else of the process."""
     if device.type == "cuda":
-        return int(torch.cuda.max_memory_allocated(device))
+        return int(torch.cuda.max_memory_reserved(device))
     with suppress(OSError):
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):

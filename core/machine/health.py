@@ -17,7 +17,9 @@ from huggingface_hub import constants
 from huggingface_hub.errors import HfHubHTTPError
 
 from personaplex.core.config import PERSONAPLEX_7B
+from personaplex.core.machine.device_kind import device_kind
 from personaplex.core.machine.memory import free_bytes, model_size
+from personaplex.core.nn.products import BLOCKS, TOGETHER, Matrix
 from personaplex.core.weights import hub
 from personaplex.core.weights.cached import cached_model
 from personaplex.core.weights.model import HUB_MODEL
@@ -25,6 +27,7 @@ from personaplex.core.weights.model import HUB_MODEL
 PACKAGES = ("personaplex", "torch", "numpy", "huggingface_hub", "soundfile")
 
 _GIB = 2**30
+_WEIGHT = (1024, 1024)  # of the depth transformer: a usual one, and quickly tried
 _DOWNLOAD = 18 * _GIB  # of the published model, its voices included
 
 
@@ -56,16 +59,33 @@ def versions() -> Iterator[Finding]:
 
 
 def processor() -> Iterator[Finding]:
-    """Cores and threads, and memory."""
+    """A CPU's make, cores and threads, and memory."""
     physical, logical, threads = psutil.cpu_count(logical=False), psutil.cpu_count(), torch.get_num_threads()
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else logical or 1
-    said = f"{physical or '?'} cores, {logical or '?'} hardware threads; torch runs {threads}"
+    kind = device_kind(torch.device("cpu"))
+    said = f"{kind}; {physical or '?'} cores, {logical or '?'} hardware threads; torch runs {threads}"
     if threads > allowed:
         yield Finding("cpu", "warning", f"{said}, but may use {allowed}", f"set OMP_NUM_THREADS={allowed}")
     else:
         yield Finding("cpu", "ok", said)
     free, total = free_bytes(torch.device("cpu")), psutil.virtual_memory().total
     yield _memory("memory", f"{free / _GIB:.1f} of {total / _GIB:.1f} GiB free", free, needed=not _has_gpu())
+
+
+def products() -> Iterator[Finding]:
+    """How a CPU multiplies here so that no call's result depends on the others, and how many rows it takes at once."""
+    found = {dtype: Matrix(torch.zeros(_WEIGHT, dtype=dtype)) for dtype in (torch.float32, torch.bfloat16)}
+    ways = {str(dtype).removeprefix("torch."): matrix.way for dtype, matrix in found.items()}
+    about = ", ".join(f"{way.layout}/{way.block} in {dtype}" for dtype, way in ways.items())
+    block = max(way.block for way in ways.values())
+    at_once = min(matrix.at_once(TOGETHER) for matrix in found.values())
+    if block > max(BLOCKS):
+        yield Finding("products", "warning", f"{about}: one call takes as long as {block}", "run several calls at once")
+    elif at_once < TOGETHER:
+        mend = "use a few slots, or another version of torch"
+        yield Finding("products", "warning", f"{about}: {TOGETHER} calls are multiplied {at_once} at a time", mend)
+    else:
+        yield Finding("products", "ok", about)
 
 
 def devices() -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""How much memory a model needs, from its shapes alone."""
+"""How much memory a model needs, from its shapes alone, and how many slots there is room for."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -8,6 +8,9 @@ import psutil
 import torch
 
 from personaplex.core.config import CODEBOOKS, ModelConfig
+from personaplex.core.engine.personas import GPU_BYTES
+from personaplex.core.engine.streams import WORKERS
+from personaplex.core.lm.model import LM
 from personaplex.core.weights.filling import with_depth_steps
 from personaplex.core.weights.layout import Layout, lm_layout, mimi_layout
 
@@ -56,7 +59,13 @@ def cache_bytes(config: ModelConfig, slots: int, positions: int, width: int) -> 
 
 
 MOST_SLOTS = {"cpu": 32, "mps": 32, "cuda": 128}  # beyond these a tick's cost grows with its rows
-_USABLE = 0.7  # of the free memory; the rest is for activations, the codec and prefilled prompts
+_USABLE = 0.7  # of a host's free memory; the rest is for activations, the codec and prefilled prompts
+
+# What CUDA needs beside weights and caches, by estimate: a codec's chunk takes 0.14 GiB by its shapes, and the
+# convolutions some room; graph, library workspaces and loaded kernels take the rest.
+_GPU_REST = 2**30 + GPU_BYTES + 2 * WORKERS["cuda"] * 2**28
+_GPU_USABLE = 0.95  # of what remains, since blocks of other sizes leave gaps
+GPU_SLOTS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128)  # few, so that a little more or less memory gives the same bits
 
 
 def free_bytes(device: torch.device) -> int:
@@ -66,10 +75,41 @@ def free_bytes(device: torch.device) -> int:
     return int(psutil.virtual_memory().available)
 
 
-def default_slots(calls: int, slot_bytes: int, device: torch.device) -> int:
-    """How many of `calls` calls to run at a time, each with a cache of `slot_bytes`: at least one."""
-    fitting = int(_USABLE * free_bytes(device)) // max(1, slot_bytes)
-    return max(1, min(calls, fitting, MOST_SLOTS.get(device.type, 1)))
+def default_slots(calls: int, slot_bytes: int, device: torch.device, to_load: int = 0) -> int:
+    """How many of `calls` calls to run at a time, each with a cache of `slot_bytes`: at least one.
+
+    `to_load` are the bytes of weights that are yet to be loaded.
+    """
+    free = free_bytes(device) - to_load
+    if device.type == "cuda":
+        fitting = _GPU_USABLE * (free - _GPU_REST) / max(1, slot_bytes)
+        return max(1, min(calls, max(slots for slots in GPU_SLOTS if slots <= max(1, fitting))))
+    return max(1, min(calls, int(_USABLE * free) // max(1, slot_bytes), MOST_SLOTS.get(device.type, 1)))
+
+
+def allocatable_slots(lm: LM, slots: int, positions: int) -> int:
+    """`slots`, halved until a GPU has memory for a cache of so many; its error where there is none for one."""
+    while lm.device.type == "cuda":
+        try:
+            lm.zeros(slots, positions)
+            return slots
+        except torch.OutOfMemoryError:
+            if slots == 1:
+                raise
+        slots //= 2
+        torch.cuda.empty_cache()
+    return slots
+
+
+def choose_slots(asked: int | None, calls: int, slot_bytes: int, device: torch.device, to_load: int = 0) -> int:
+    """The asked-for number of slots, or as many as fit into the free memory, each with a cache of `slot_bytes`.
+
+    `to_load` are the bytes of weights that are yet to come. A CPU needs no more than there are calls. Elsewhere another
+    number might give other bits, so that what is left of a batch takes no fewer than the whole.
+    """
+    if asked is None:
+        return default_slots(calls, slot_bytes, device, to_load)
+    return max(1, min(asked, calls)) if device.type == "cpu" else asked
 
 
 def _count(layout: Layout) -> int:

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 
 from personaplex.core.errors import UsageError
+from personaplex.core.nn import fused
+from personaplex.core.nn.rows import PerRow
 from personaplex.core.sampling.noise import exponential
 
 TEXT_STREAM = 0
@@ -57,10 +59,20 @@ class Sampling:
         top_k = self.top_k_text if text else self.top_k_audio
         if self.greedy or temperature == 0:
             return logits.float().argmax(dim=-1)
-        probabilities = torch.softmax(logits.float() / temperature, dim=-1)
+        probabilities = _probabilities(logits.float() / temperature)
         kept, tokens = probabilities.topk(min(top_k, logits.shape[-1]) or logits.shape[-1], dim=-1)
         if text and self.top_p_text < 1:
             likelier = kept.cumsum(dim=-1) - kept
             kept = kept.where(likelier < self.top_p_text * kept.sum(dim=-1, keepdim=True), 0)
+        if fused.is_used(tokens.device):
+            from personaplex.core.nn import triton_rows  # needs Triton, so only where it is used
+
+            if tokens.shape[-1] <= triton_rows.MOST_RACERS:
+                return triton_rows.race(kept, tokens, seed, frame, stream)
         winner = (kept / exponential(seed, frame, stream, tokens)).argmax(dim=-1, keepdim=True)
         return tokens.gather(-1, winner)[:, 0]
+
+
+@PerRow
+def _probabilities(logits: Tensor) -> Tensor:
+    return torch.softmax(logits, dim=-1)

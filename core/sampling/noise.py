@@ -7,6 +7,8 @@ numbers: as easy as 1, 2, 3", 2011). `LAYOUT` names how key and counter are laid
 import torch
 from torch import Tensor
 
+from personaplex.core.nn.rows import PerRow
+
 LAYOUT = "philox4x32-10/1"
 MAX_SEED = 2**63 - 1
 
@@ -14,6 +16,8 @@ _MASK = 0xFFFF_FFFF
 _MULTIPLIERS = (0xD251_1F53, 0xCD9E_8D57)
 _WEYL = (0x9E37_79B9, 0xBB67_AE85)
 _ROUNDS = 10
+
+_log = PerRow(torch.log)
 
 
 def philox(key: tuple[Tensor, Tensor], counter: tuple[Tensor, Tensor, Tensor, Tensor]) -> tuple[Tensor, ...]:
@@ -51,4 +55,4 @@ def exponential(seed: Tensor, frame: Tensor, stream: int, tokens: Tensor) -> Ten
     key = ((seed & _MASK)[:, None], (seed >> 32)[:, None])
     zero = torch.zeros_like(tokens)
     word = philox(key, (tokens, frame[:, None], zero + stream, zero))[0]
-    return -torch.log((word.double() + 0.5) / 2.0**32).float().to(device)
+    return -_log((word.double() + 0.5) / 2.0**32).float().to(device)

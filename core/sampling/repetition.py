@@ -35,7 +35,8 @@ class Said:
 
     def reset(self, rows: Sequence[int]) -> None:
         """Forget what these rows have said."""
-        self.count[list(rows)] = 0
+        for row in rows:  # a list as an index would be copied to the device, which waits for it
+            self.count[row] = 0
 
 
 def discourage(logits: Tensor, said: Said, penalty: float, ngram: int) -> Tensor:

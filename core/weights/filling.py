@@ -18,6 +18,7 @@ from personaplex.core.lm.model import LM
 from personaplex.core.mimi.codec import Mimi
 from personaplex.core.weights.checkpoint import Checkpoint, open_checkpoint
 from personaplex.core.weights.layout import Layout, lm_layout, mimi_layout
+from personaplex.core.weights.zeros import refuse_zeros
 
 _OLD_NAMES = {
     "inited": "_initialized",
@@ -69,7 +70,10 @@ def stored_dtype(checkpoint: Checkpoint) -> torch.dtype:
 def fill(
     module: AnyModule, layout: Layout, checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype, path: Path
 ) -> AnyModule:
-    """Replace every meta parameter of `module` by the checkpoint's values; ready for inference."""
+    """Replace every meta parameter of `module` by the checkpoint's values; ready for inference.
+
+    Raises ModelError for tensors that don't fit, or that hold zeros where weights should be.
+    """
     problems = misfits(layout, checkpoint)
     if problems:
         mend = "is it the checkpoint of this model? --model takes a directory with its config.json beside the weights"
@@ -81,7 +85,9 @@ def fill(
             whole = values[place.target]
             part = whole if place.index is None else whole.view(-1, *place.shape)[place.index]
             rows = part.numel() * place.shape[0] // torch.Size(place.shape).numel()
-            part.copy_(checkpoint[name].read(rows).reshape(part.shape))
+            stored = checkpoint[name].read(rows)
+            refuse_zeros(name, stored, path)
+            part.copy_(stored.reshape(part.shape))
     module.load_state_dict(values, strict=True, assign=True)
     return module.requires_grad_(False).eval()
 

@@ -13,6 +13,7 @@ from personaplex.core.errors import ModelError, UsageError
 from personaplex.core.lm.model import LM
 from personaplex.core.lm.tokenizer import Tokenizer
 from personaplex.core.mimi.codec import Mimi
+from personaplex.core.nn.precision import settle
 from personaplex.core.weights import hub
 from personaplex.core.weights.checkpoint import shard_paths
 from personaplex.core.weights.filling import depth_steps, load_lm, load_mimi, with_depth_steps
@@ -118,7 +119,7 @@ def load(files: ModelFiles, device: torch.device, dtype: torch.dtype | None = No
 
     `digest` is `files_sha256(files)` where that is known already.
     """
-    torch.backends.cudnn.allow_tf32 = False  # the codec's codes hang on float32's last bits
+    settle()
     tokenizer = Tokenizer(files.tokenizer)
     if tokenizer.vocab_size != files.config.lm.text_vocab:
         sizes = f"{tokenizer.vocab_size} pieces, the model {files.config.lm.text_vocab} text tokens"

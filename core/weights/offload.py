@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from personaplex.core.weights.model import Model
 
@@ -21,17 +21,24 @@ def offload(model: Model, device: torch.device) -> None:
 
 
 def _visit(layer: nn.Module, device: torch.device) -> None:
-    at_home = {name: parameter.data for name, parameter in layer.named_parameters()}
+    """Keep a layer's weights in one piece of host memory, pinned for CUDA, and copy them over while it runs."""
+    home = torch.cat([parameter.data.flatten() for parameter in layer.parameters()])
     if device.type == "cuda":
-        at_home = {name: value.pin_memory() for name, value in at_home.items()}
+        home = home.pin_memory()
+    _point(layer, home)  # at once, so that no more than one layer is there twice
 
     def arrive(module: nn.Module, _arguments: Any) -> None:
-        for name, parameter in module.named_parameters():
-            parameter.data = at_home[name].to(device, non_blocking=True)
+        _point(module, home.to(device, non_blocking=device.type == "cuda", copy=True))
 
     def leave(module: nn.Module, _arguments: Any, _output: Any) -> None:
-        for name, parameter in module.named_parameters():
-            parameter.data = at_home[name]
+        _point(module, home)
 
     layer.register_forward_pre_hook(arrive)
     layer.register_forward_hook(leave)
+
+
+def _point(layer: nn.Module, flat: Tensor) -> None:
+    """Let a layer's weights, one after the other, be the parts of `flat`."""
+    parameters = list(layer.parameters())
+    for parameter, part in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):
+        parameter.data = part.view(parameter.shape)

@@ -12,9 +12,14 @@ from personaplex.core.files import replacing
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
     """Write named tensors and metadata to `path`, whole or not at all; raises InputError."""
-    contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
     with replacing(path) as part:
-        part.write_bytes(_with_sorted_header(save(contiguous, dict(metadata))))
+        part.write_bytes(encode_tensors(tensors, metadata))
+
+
+def encode_tensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
+    """Named tensors and metadata as a file."""
+    contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    return _with_sorted_header(save(contiguous, dict(metadata)))
 
 
 def _with_sorted_header(file: bytes) -> bytes:

@@ -1,6 +1,6 @@
 """Whether a model's files are whole and its own: present, of the content that their hash names, of the right shapes.
 
-Every byte is read once, for its hash; of the weights nothing is loaded.
+Every byte is read once, for its hash. Of the weights nothing is kept; they are looked at for stretches of zeros.
 """
 
 import hashlib
@@ -15,11 +15,12 @@ from personaplex.core.errors import ModelError, UsageError
 from personaplex.core.lm.tokenizer import Tokenizer
 from personaplex.core.weights import hub
 from personaplex.core.weights.cached import snapshot
-from personaplex.core.weights.checkpoint import open_checkpoint
+from personaplex.core.weights.checkpoint import Checkpoint, open_checkpoint
 from personaplex.core.weights.filling import current_name, depth_steps, misfits, with_depth_steps
 from personaplex.core.weights.layout import Layout, lm_layout, mimi_layout
 from personaplex.core.weights.model import CONFIG, HUB_MODEL, VOICES
 from personaplex.core.weights.shards import shard_names
+from personaplex.core.weights.zeros import refuse_zeros
 
 _FOREIGN = "is it the file of this model? fetch or copy it again, or use the config.json that came with it"
 
@@ -114,7 +115,7 @@ def _language_model(place: _Place, config: ModelConfig) -> Iterator[CheckedFile]
         except ModelError as error:
             yield _wrong(path, error)
             return
-    parts = [_checked(place, shard, lambda part: f"{len(open_checkpoint(part))} tensors") for shard in shards]
+    parts = [_checked(place, shard, lambda part: _whole(open_checkpoint(part), part)) for shard in shards]
     yield from parts
 
     def whole(path: Path) -> str:
@@ -135,6 +136,14 @@ def _tensors(path: Path, layout: Layout) -> str:
     problems = misfits(layout, checkpoint)
     if problems:
         raise ModelError(f"{path}: {problems}", _FOREIGN)
+    if path.name.endswith(".index.json"):  # whose shards were looked at one by one
+        return f"{len(checkpoint)} tensors"
+    return _whole(checkpoint, path)
+
+
+def _whole(checkpoint: Checkpoint, path: Path) -> str:
+    for name, tensor in checkpoint.items():
+        refuse_zeros(name, tensor.read(None), path)
     return f"{len(checkpoint)} tensors"
 
 

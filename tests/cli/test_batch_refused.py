@@ -47,11 +47,11 @@ def refused(desk: Desk, source: str | Path, *options: str, code: int = 2, out: s
         ([{}], "calls.jsonl: row 1, audio_filepath: Field required"),
         ([CALL, CALL], 'the id "call" stands for several items: calls.jsonl, row 1, calls.jsonl, row 2'),
         ([CALL | {"id": "../x"}], 'calls.jsonl, row 1: the id "../x" can\'t name output files'),
-        ([CALL | {"id": "results"}, CALL | {"id": "run"}], "calls.jsonl, row 2 and the run itself would both write"),
+        ([CALL | {"id": "run"}], "calls.jsonl, row 1: its transcript would be out/run.json, a file of the run itself"),
         ([CALL | {"id": "a"}, CALL | {"id": "a.wav/b"}], "calls.jsonl, row 2 would write into out/a.wav, a file of"),
         ([CALL | {"id": "a.wav/b"}, CALL | {"id": "a"}], "calls.jsonl, row 1 would write into out/a.wav, a file of"),
-        ([CALL | {"id": "run.json/a"}], "calls.jsonl, row 1 would write into out/run.json, a file of the run itself"),
-        ([CALL, CALL | {"id": "b", "role": "clinc"}], 'calls.jsonl, row 2: no role is called "clinc"'),
+        ([CALL | {"id": "run.json/a"}], "calls.jsonl, row 1: its outputs would lie in out/run.json, a file of the"),
+        ([CALL | {"id": "b", "role": "clinc"}], 'calls.jsonl, row 1: no role is called "clinc"'),
         ([CALL | {"role": "clinic"}], 'calls.jsonl, row 1: role "clinic" lacks a value for'),
         ([CALL | {"role": "teacher", "fields": {"x": "y"}}], 'calls.jsonl, row 1: role "teacher" has no field x'),
         ([CALL | {"fields": {"x": "y"}}], "calls.jsonl, row 1: fields fill in a role"),
@@ -66,16 +66,41 @@ def test_rows(desk: Desk, rows: list[dict[str, Any]], fault: str) -> None:
 
 
 def test_unknown_voices(desk: Desk) -> None:
-    desk.manifest([CALL, CALL | {"id": "b", "voice_prompt": "NATM9"}])
+    desk.manifest([CALL | {"id": "b", "voice_prompt": "NATM9"}])
     error = refused(desk, "calls.jsonl", code=3)
-    assert error.startswith("error: calls.jsonl, row 2: voice 'NATM9' is unknown")
+    assert error.startswith("error: calls.jsonl, row 1: voice 'NATM9' is unknown")
     assert "did you mean NATM" in error
     assert "voice 'nobody.wav' is unknown" in refused(desk, desk.manifest([CALL]), "--voices", "nobody.wav", code=3)
 
 
 def test_a_catalogue_voice_that_the_model_does_not_have(desk: Desk) -> None:
-    desk.manifest([CALL, CALL | {"id": "b", "voice_prompt": "NATM1"}])
+    desk.manifest([CALL | {"id": "b", "voice_prompt": "NATM1"}])
     assert 'the model "tiny" comes with no voices' in refused(desk, "calls.jsonl", code=3)
+
+
+def test_where_every_row_is_at_fault_nothing_is_run(desk: Desk) -> None:
+    desk.manifest([CALL | {"seed": -1}, CALL | {"id": "b", "role": "clinc"}, {"id": "c"}])
+    assert "row 1, seed: Input should be greater than or equal to 0; and 2 more that can't" in refused(
+        desk, "calls.jsonl"
+    )
+
+
+def test_a_dry_run_tells_what_would_be_left(desk: Desk) -> None:
+    (desk.folder / "in").mkdir()
+    desk.sound("in/a.wav", desk.noise(0.1))
+    for name in ("b.ape", "c.dss", "d.txt", "run.wav"):
+        (desk.folder / "in" / name).touch()
+    lines = desk.batch("in", "--dry-run").out.splitlines()
+    assert "2 files passed over: .ape, .dss" in lines
+    assert "1 file that is no recording passed over: .txt" in lines
+    assert "  refused     1 (rows or names at fault)" in lines
+    assert lines[-1].startswith("would fail    in/run.wav: its transcript would be")
+    plan = json.loads(desk.batch("in", "--dry-run", "--json").out)
+    assert (plan["items"], plan["refused"], plan["passed_over"]["files"]) == (2, 1, {".ape": 1, ".txt": 1, ".dss": 1})
+
+
+def test_a_recording_alone_is_told_of_offline(desk: Desk) -> None:
+    assert "personaplex offline --input-wav call.wav" in refused(desk, "call.wav")
 
 
 def test_no_voice_at_all(desk: Desk) -> None:
@@ -116,7 +141,8 @@ def test_mixes_and_exports_may_clash_too(desk: Desk) -> None:
         (("--seeds", "1,x"), '--seeds: "x" is not a seed'),
         (("--seeds", "1,1"), 'the id "call.seed1" stands for several items'),
         (("--seeds", str(2**63)), f"--seed {2**63} is too large"),
-        (("--roles", "nobody"), 'calls.jsonl, row 1: no role is called "nobody"'),
+        (("--roles", "nobody"), 'no role is called "nobody"'),
+        (("--roles", "teacher,nobody"), 'no role is called "nobody"'),
         (("--glob", "*.wav"), "--glob chooses files in a directory"),
         (("--fail-fast", "--max-failures", "3"), "--fail-fast and --max-failures exclude each other"),
         (("--slots", "0"), "Invalid value for '--slots'"),

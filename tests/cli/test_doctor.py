@@ -12,10 +12,12 @@ import torch
 from huggingface_hub import constants
 from huggingface_hub.errors import GatedRepoError
 
-from personaplex.cli import doctor
+from personaplex.cli.commands import doctor
 from personaplex.core.errors import ModelError
 from personaplex.core.machine import health
 from personaplex.core.machine.health import Finding
+from personaplex.core.nn import products
+from personaplex.core.nn.products import Matrix, Way
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,6 +120,29 @@ def test_too_little_memory_and_too_many_threads(monkeypatch: pytest.MonkeyPatch)
     assert (cpu.state, memory.state) == ("warning", "warning")
     assert cpu.mend.startswith("set OMP_NUM_THREADS=")
     assert "the 7B needs 16.1" in memory.what
+
+
+class TestProducts:
+    """How rows are multiplied, so that each is on its own."""
+
+    def test_as_this_machine_does(self, found: Callable[..., dict[str, dict[str, Any]]]) -> None:
+        assert " in float32, " in found()["products"]["what"]
+
+    @pytest.mark.parametrize(("block", "state"), [(4, "ok"), (8, "warning")])
+    def test_more_rows_than_a_call_has(self, monkeypatch: pytest.MonkeyPatch, block: int, state: str) -> None:
+        monkeypatch.setattr(products, "_choose", lambda layouts: Way("plain", block))
+        monkeypatch.setattr(products, "_WAYS", {})
+        monkeypatch.setattr(Matrix, "at_once", lambda self, rows: rows)
+        (finding,) = health.products()
+        assert (finding.state, f"plain/{block} in bfloat16" in finding.what) == (state, True)
+
+    def test_rows_by_themselves(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(products, "_choose", lambda layouts: Way("plain", 1))
+        monkeypatch.setattr(products, "_WAYS", {})
+        monkeypatch.setattr(Matrix, "at_once", lambda self, rows: 1)
+        (finding,) = health.products()
+        assert finding.state == "warning"
+        assert finding.what.endswith("16 calls are multiplied 1 at a time")
 
 
 def test_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 from huggingface_hub import constants
 
-from personaplex.cli.known import KYUTAI
 from personaplex.core.config import PERSONAPLEX_7B
 from personaplex.core.weights import hub
 from personaplex.core.weights.model import HUB_MODEL
+from personaplex.runs.models.known import KYUTAI
 
 if TYPE_CHECKING:
     from collections.abc import Callable

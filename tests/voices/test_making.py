@@ -16,6 +16,7 @@ from personaplex.core.config import PERSONAPLEX_7B
 from personaplex.core.engine.session import EmbeddedVoice, RecordedVoice, Voice, prefill
 from personaplex.core.engine.slots import Engine
 from personaplex.core.errors import InputError, VoiceError
+from personaplex.core.nn.products import pack
 from personaplex.core.sampling.draw import Sampling
 from personaplex.core.weights import model as models
 from personaplex.voices.files import read_metadata, read_voice
@@ -32,7 +33,9 @@ CPU = torch.device("cpu")
 
 
 def load(build_model: BuildModel, case: str, dtype: torch.dtype = torch.float32) -> Model:
-    return models.load(models.locate(str(build_model(case))), CPU, dtype)
+    model = models.load(models.locate(str(build_model(case))), CPU, dtype)
+    pack(model.lm)
+    return model
 
 
 @pytest.mark.parametrize("name", ["short", "long", "no_text", "wide"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from personaplex.core.answers.leftovers import discard, item_paths, sweep
-from personaplex.core.files import remove_stale_parts
+from personaplex.core.answers.leftovers import item_paths, left_behind, sweep
+from personaplex.core.files import remove_stale_parts, temporary
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,15 +56,22 @@ def test_names(tmp_path: Path) -> None:
     assert item_paths(tmp_path, "a", mix=False).mix is None
 
 
+def part_of(item: OutputPaths, name: str, process: int) -> str:
+    """The name of a temporary file that a process made for another."""
+    return temporary(item.wav.with_name(name)).name.replace(f".{os.getpid()}.", f".{process}.")
+
+
 def test_parts_of_a_killed_process_are_removed(item: OutputPaths, gone: int) -> None:
+    touch(item, *(part_of(item, name, gone) for name in MADE))
+    # as versions before this one named them
     touch(item, *(f".{name.rpartition('.')[0]}.{gone}.0a1b2c3d.part.{name.rpartition('.')[2]}" for name in MADE))
-    assert len(names(item)) == len(MADE)
+    assert len(names(item)) == 2 * len(MADE)
     sweep([item])
     assert names(item) == []
 
 
 def test_a_part_with_our_own_number_is_of_a_process_before_us(item: OutputPaths) -> None:
-    touch(item, f".a.{os.getpid()}.0a1b2c3d.part.wav")
+    touch(item, f".a.{os.getpid()}.0a1b2c3d.part.wav", temporary(item.wav).name)
     sweep([item])
     assert names(item) == []
 
@@ -72,7 +80,11 @@ def test_parts_of_others_stay(item: OutputPaths, gone: int) -> None:
     alive = os.getppid()
     touch(
         item,
-        f".a.{alive}.0a1b2c3d.part.wav",  # still being written
+        part_of(item, "a.wav", alive),  # still being written
+        part_of(item, "b.wav", gone),  # another item's
+        part_of(item, "a.wav", gone) + ".wav",
+        part_of(item, "a.wav", gone).replace(".part", ""),
+        f".a.{alive}.0a1b2c3d.part.wav",
         f".b.{gone}.0a1b2c3d.part.wav",  # another item's
         f".a.b.{gone}.0a1b2c3d.part.wav",
         f".a.{gone}.0a1b2c3d.part.flac",  # nothing we write
@@ -103,21 +115,23 @@ def test_a_name_without_suffix(tmp_path: Path, gone: int) -> None:
     assert not part.exists()
 
 
-def test_an_older_runs_outputs_go_before_an_item_is_made_again(item: OutputPaths) -> None:
-    others = ["a.txt", "a.flac", "a.b.wav", "b.wav"]
-    touch(item, *MADE, *others)
-    item.json.write_text(json.dumps({"schema": "personaplex.transcript/1"}))
-    discard(item)
-    assert names(item) == sorted(others)
-
-
-@pytest.mark.parametrize("content", [None, "{}", "[]", '{"schema": "another"}'])
-def test_without_a_transcript_of_ours_all_stays(item: OutputPaths, content: str | None) -> None:
-    touch(item, *MADE)
-    if content is None:
-        item.json.unlink()
-    else:
-        item.json.write_text(content)
+def test_an_orphan_is_told_by_the_transcript_that_was_to_come(item: OutputPaths, gone: int) -> None:
+    folder = item.wav.parent
+    for name, content in (("a.wav", "new"), ("a.srt", "mine"), ("a.mix.wav", "owned"), ("a.vtt", "new, but changed")):
+        (folder / name).write_text(content)
+    files = {name: sha256(content) for name, content in (("a.wav", "new"), ("a.mix.wav", "owned"), ("a.vtt", "new"))}
+    (folder / part_of(item, "a.json", gone)).write_text(json.dumps({"files": files}))
+    item.json.write_text(json.dumps({"files": {"a.mix.wav": sha256("owned")}}))
     before = names(item)
-    discard(item)
+    assert {path.name for path in left_behind([item])} == {"a.wav", part_of_any(before)}
     assert names(item) == before
+    sweep([item])
+    assert names(item) == ["a.json", "a.mix.wav", "a.srt", "a.vtt"]
+
+
+def part_of_any(found: list[str]) -> str:
+    return next(name for name in found if name.endswith(".part"))
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

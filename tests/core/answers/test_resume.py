@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from personaplex.core.answers.outputs import OutputOptions, OutputPaths
-from personaplex.core.answers.resume import finished, read_document
+from personaplex.core.answers.ownership import read_document
+from personaplex.core.answers.resume import finished
 
 OPTIONS = OutputOptions(formats=("json", "srt"), tokens=True)
 SOUND = b"a recording"

@@ -206,12 +206,13 @@ def make() -> Callable[..., dict[str, object]]:
             "spoken": words(tokens[:, 0], PARITY, np.zeros(8, bool)),
             "input": {"path": "caller.wav", "duration": 0.64},
             "output": {"path": "agent.wav", "peak": 0.71, "align": "reference"},
+            "files": {"agent.wav": "gh"},
             "activity": {"caller": [], "agent": [[0.0, 0.64]]},
             "flags": [],
             "prompt": PromptInfo("NATM1", "ab", 'Say "é".', 34, 131),
             "sampling": SamplingInfo(42, 0.7, 25, 0.8, 250, False, 1.0, 1.0, 0, "philox/1"),
             "model": ModelInfo("tiny", "main", "cd", "ef"),
-            "engine": EngineInfo("cpu", "AVX2", "float32", 2, None, "batch", {"numpy": "2"}),
+            "engine": EngineInfo("cpu", "AVX2", "float32", "plain/1", "ab", 2, None, "batch", None, {"numpy": "2"}),
             "warnings": ["[ 1, 2 ]"],
             "volatile": {"seconds": 2.4},
         }
@@ -222,7 +223,7 @@ def make() -> Callable[..., dict[str, object]]:
 
 def test_document_has_the_fields_of_the_schema_in_order(make: Callable[..., dict[str, object]]) -> None:
     made = make()
-    fields = "schema id text language segments frame_rate text_tokens tokens_sha256 input output activity flags"
+    fields = "schema id text language segments frame_rate text_tokens tokens_sha256 input output files activity flags"
     assert " ".join(made) == f"{fields} prompt sampling model engine warnings volatile"
     assert (made["schema"], made["language"], made["frame_rate"]) == ("personaplex.transcript/1", "en", 12.5)
     assert made["text"] == "ans day."
@@ -236,7 +237,8 @@ def test_document_has_the_fields_of_the_schema_in_order(make: Callable[..., dict
     )
     assert " ".join(made["sampling"]) == fields
     assert list(made["model"]) == ["name", "revision", "weights_sha256", "tokenizer_sha256"]
-    assert list(made["engine"]) == ["device", "device_kind", "dtype", "threads", "slots", "pace", "versions"]
+    engine = "device device_kind dtype products rounding threads slots pace gpu versions"
+    assert " ".join(made["engine"]) == engine
 
 
 def test_without_volatile_is_the_same_on_every_run(make: Callable[..., dict[str, object]]) -> None:

@@ -11,16 +11,25 @@ from typing import Any
 
 import pytest
 
+from personaplex.core.corpus.items import Item, Refused
 from personaplex.core.corpus.manifest import Row
-from personaplex.core.corpus.results import done_row, failed_row, merge_results, read_results, write_run
-from personaplex.core.corpus.sources import Item
+from personaplex.core.corpus.results import (
+    check_own_files,
+    done_row,
+    failed_row,
+    merge_results,
+    read_results,
+    write_run,
+)
 from personaplex.core.errors import InputError, UsageError
+from personaplex.core.files import temporary
 
 DOCUMENT: dict[str, Any] = {
     "text": "Hello.",
     "tokens_sha256": "t",
     "input": {"duration": 1.5},
     "output": {"path": "1.wav", "pcm_sha256": "p"},
+    "files": {"1.wav": "w"},
     "prompt": {"voice": "NATM1"},
     "sampling": {"seed": 7},
     "flags": [{"kind": "no_text"}, {"kind": "no_text"}, {"kind": "a_loop"}],
@@ -31,6 +40,10 @@ DOCUMENT: dict[str, Any] = {
 
 def item(name: str, **extra: Any) -> Item:
     return Item(name, Path("x.wav"), "x.wav", "row 1", Path(), Row(audio_filepath="x.wav", **extra))
+
+
+def failed(made: Item, error: InputError) -> dict[str, Any]:
+    return failed_row(Refused.of(made, error))
 
 
 def row(name: str, **more: Any) -> dict[str, Any]:
@@ -51,6 +64,7 @@ def test_a_done_row() -> None:
         "seed": 7,
         "tokens_sha256": "t",
         "pcm_sha256": "p",
+        "files": {"1.wav": "w"},
         "flags": ["a_loop", "no_text"],
         "warnings": ["silent"],
     }
@@ -58,12 +72,12 @@ def test_a_done_row() -> None:
 
 def test_what_a_row_expects_is_kept() -> None:
     expect = {"must_say": ["hello"], "min_words": 1}
-    for made in (done_row(item("a", expect=expect), DOCUMENT), failed_row(item("a", expect=expect), InputError("x"))):
+    for made in (done_row(item("a", expect=expect), DOCUMENT), failed(item("a", expect=expect), InputError("x"))):
         assert made["expect"] == expect
 
 
 def test_a_failed_row() -> None:
-    assert failed_row(item("a", scenario=1), InputError("x.wav: is empty", "leave it out")) == {
+    assert failed(item("a", scenario=1), InputError("x.wav: is empty", "leave it out")) == {
         "scenario": 1,
         "id": "a",
         "status": "failed",
@@ -75,7 +89,7 @@ def test_a_failed_row() -> None:
 def test_keys_that_results_use_themselves_are_kept_apart() -> None:
     """A NeMo manifest's `text` is what the caller says."""
     extra = {"text": "I say.", "status": "gold", "error": 3, "lang": "en"}
-    for made in (done_row(item("a", **extra), DOCUMENT), failed_row(item("a", **extra), InputError("broken"))):
+    for made in (done_row(item("a", **extra), DOCUMENT), failed(item("a", **extra), InputError("broken"))):
         assert {made[f"manifest_{key}"] for key in ("text", "status")} == {"I say.", "gold"}
         assert made["manifest_error"] == 3
         assert made["lang"] == "en"
@@ -94,6 +108,18 @@ def test_rows_come_in_the_sources_order(tmp_path: Path) -> None:
     assert list(read_results(folder)) == ["x", "b", "a", "c"]
 
 
+def test_a_row_that_a_number_names_goes_once_it_is_mended(tmp_path: Path) -> None:
+    """And stays while it is part of the source: it may be another shard's."""
+    error = UsageError("calls.jsonl: row 2: not JSON", "mend it")
+    numbered = failed_row(Refused("row-2", 2, None, {}, error, row=2))
+    assert numbered["error"]["row"] == 2
+    merge_results(tmp_path, ["a", "row-2"], {"row-2": numbered, "a": row("a")})
+    merge_results(tmp_path, ["a", "row-2"], {"a": row("a")})
+    assert list(read_results(tmp_path)) == ["a", "row-2"]
+    merge_results(tmp_path, ["a", "b"], {"b": row("b")})
+    assert list(read_results(tmp_path)) == ["a", "b"]
+
+
 def test_rows_survive_any_character(tmp_path: Path) -> None:
     rows = {"a": row("a", text="one\u2028two\x85three\nfour é"), "b": row("b")}
     merge_results(tmp_path, ["a", "b"], rows)
@@ -106,6 +132,50 @@ def test_a_torn_or_foreign_line_is_passed_over(tmp_path: Path) -> None:
     lines = [json.dumps(row("a")), '{"id": "b", "sta', "", "[1]", '{"no": "id"}', '{"id": ["x"]}', json.dumps(row("c"))]
     (tmp_path / "results.jsonl").write_text("\n".join(lines))
     assert read_results(tmp_path) == {"a": row("a"), "c": row("c")}
+
+
+def test_other_lines_stay_behind_the_rows(tmp_path: Path) -> None:
+    others = ["# mine", '{"no": "id"}', "[1, 2]", '{"id": "b", "sta', '{"id": "a", "label": "urgent"}', '{"id": 3}']
+    (tmp_path / "results.jsonl").write_text("\n".join([*others, json.dumps(row("old"))]))
+    for text in ("one", "two"):
+        merge_results(tmp_path, ["a"], {"a": row("a", text=text)})
+        lines = (tmp_path / "results.jsonl").read_text().splitlines()
+        assert [json.loads(line) for line in lines[:2]] == [row("a", text=text), row("old")]
+        assert sorted(lines[2:]) == sorted(others)
+        assert read_results(tmp_path)["a"]["text"] == text
+
+
+@pytest.mark.parametrize("name", ["results.jsonl", "run.json"])
+@pytest.mark.parametrize("make", [Path.mkdir, lambda path: path.write_bytes(b"\xff\xfe{}")])
+def test_files_of_that_name_of_another_kind(tmp_path: Path, name: str, make: Any) -> None:
+    check_own_files(tmp_path)
+    check_own_files(tmp_path / "nowhere")
+    make(tmp_path / name)
+    with pytest.raises(UsageError, match=name):
+        check_own_files(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"mine": 1}', '{"schema": "other/1"}', '{"schema": 1}'])
+def test_a_run_json_that_is_not_ours(tmp_path: Path, content: str) -> None:
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(UsageError, match=r"run\.json: is there and is no record of a run"):
+        check_own_files(tmp_path)
+
+
+def test_our_own_files(tmp_path: Path) -> None:
+    write_run(tmp_path, {}, {})
+    merge_results(tmp_path, ["a"], {"a": row("a")})
+    check_own_files(tmp_path)
+
+
+def test_names_that_are_not_utf8_are_recorded(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    write_run(tmp_path, {"source": name}, {"folder": f"/{name}"})
+    document = json.loads((tmp_path / "run.json").read_bytes())
+    assert (os.fsencode(document["source"]), document["not_utf8"]) == (b"caf\xe9", "surrogateescape")
+    error = InputError(f"{name}/a.wav: cannot write: No space left on device")
+    merge_results(tmp_path, ["a"], {"a": failed_row(item("a"), error)})
+    assert read_results(tmp_path)["a"]["error"]["what"] == error.what
 
 
 def test_results_that_cannot_be_read(tmp_path: Path) -> None:
@@ -138,8 +208,14 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
 def test_what_a_killed_process_left_is_cleared_away(tmp_path: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    stale = [f".results.{gone.pid}.0123abcd.part.jsonl", f".run.{gone.pid}.0123abcd.part.json"]
-    others = [f".results.{os.getppid()}.0123abcd.part.jsonl", ".results.part.jsonl", f".a.{gone.pid}.0123abcd.part.wav"]
+    results, run, other = (
+        temporary(tmp_path / name).name.replace(str(os.getpid()), str(gone.pid))
+        for name in ("results.jsonl", "run.json", "a.wav")
+    )
+    old_style = [f".results.{gone.pid}.0123abcd.part.jsonl", f".run.{gone.pid}.0123abcd.part.json"]
+    stale = [results, run, *old_style]
+    alive = results.replace(str(gone.pid), str(os.getppid()))
+    others = [alive, other, f".results.{os.getppid()}.0123abcd.part.jsonl", ".results.part.jsonl"]
     for name in (*stale, *others):
         (tmp_path / name).touch()
     merge_results(tmp_path, [], {})

@@ -14,6 +14,7 @@ from personaplex.core.engine.batch import Batch, Live, Plan, positions
 from personaplex.core.engine.job import Failure, Job, NamedVoice, Prompt, Response
 from personaplex.core.engine.session import RecordedVoice
 from personaplex.core.errors import InputError
+from personaplex.core.nn.products import pack
 from personaplex.core.sampling.draw import Sampling
 from personaplex.samples import tiny
 
@@ -29,10 +30,15 @@ if TYPE_CHECKING:
 CALLS = {"a": (0.9, 8000), "b": (0.05, 16_000), "c": (1.2, 24_000), "d": (0.4, 44_100), "e": (0.64, 24_000)}
 
 
+def packed(model: Model) -> Model:
+    pack(model.lm)
+    return model
+
+
 @pytest.fixture(scope="module")
 def model() -> Model:
     """The packaged model."""
-    return tiny.load(torch.device("cpu"))
+    return packed(tiny.load(torch.device("cpu")))
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +86,7 @@ def assert_same(found: Response, expected: Response) -> None:
 
 @pytest.mark.parametrize(("dtype", "greedy"), [("float32", False), ("bfloat16", False), ("bfloat16", True)])
 def test_a_response_is_the_calls_own(jobs: list[Job], dtype: str, greedy: bool) -> None:
-    model, sampling = tiny.load(torch.device("cpu"), getattr(torch, dtype)), Sampling(greedy=greedy)
+    model, sampling = packed(tiny.load(torch.device("cpu"), getattr(torch, dtype))), Sampling(greedy=greedy)
     alone = {job.id: run(model, Plan(1, sampling), [job])[job.id] for job in jobs}
     assert len({response.samples.tobytes() for response in alone.values()}) == len(jobs)
     for slots, order in ((1, jobs[::-1]), (3, jobs), (8, jobs[2:] + jobs[:2])):

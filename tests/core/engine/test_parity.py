@@ -17,6 +17,7 @@ from personaplex.core.config import CODEBOOKS, FRAME_SAMPLES, SAMPLE_RATE, read_
 from personaplex.core.engine.session import Voice, prefill, prompt_steps
 from personaplex.core.engine.slots import Engine
 from personaplex.core.mimi.codec import Mimi
+from personaplex.core.nn.products import pack
 from personaplex.core.sampling.draw import Sampling
 from personaplex.core.weights.filling import depth_steps, load_lm
 
@@ -134,6 +135,7 @@ class TestCall:
         folder = build_model("short", steps=8, shards=3)
         config = read_config(folder / "config.json")
         lm = load_lm(folder / config.files.lm, config.lm, CPU, torch.float32)
+        pack(lm)
         assert torch.equal(live(short, lm, short.recorded_voice)[0], short.expected["tokens"][:, :9].long())
 
 
@@ -143,7 +145,10 @@ class TestCheckpoints:
     def assert_same(self, case: LoadedCase, path: Path, steps: int) -> None:
         config = read_config(path.parent / "config.json")
         assert config.lm.depth.codebooks == depth_steps(path) == steps
-        found, expected = load_lm(path, config.lm, CPU, torch.float32).state_dict(), case.lm.state_dict()
+        found, expected = (
+            load_lm(path, config.lm, CPU, torch.float32).state_dict(),
+            case.stored_lm(torch.float32).state_dict(),
+        )
         assert found.keys() == expected.keys()
         assert all(torch.equal(found[name], expected[name]) for name in expected)
 

@@ -13,7 +13,6 @@ from personaplex.core.config import CODEBOOKS, EPAD, PAD
 from personaplex.core.engine.session import Persona, RecordedVoice, prefill
 from personaplex.core.engine.slots import Engine
 from personaplex.core.nn import compiled
-from personaplex.core.nn.linear import pack
 from personaplex.core.sampling.draw import Sampling
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 POSITIONS = 100
 GREEDY, SAMPLED = Sampling(greedy=True), Sampling()
 AGAINST_LOOPS = Sampling(top_p_text=0.9, repetition_penalty=1.2, no_repeat_ngram=1)
-WEIGHTS = ("float32", "bfloat16", "packed")
+WEIGHTS = ("float32", "bfloat16")
 
 
 @dataclass(eq=False)
@@ -44,13 +43,8 @@ class Call:
 
 
 def language_model(case: LoadedCase, weights: str) -> LM:
-    """The case's, in float32 or bfloat16, the latter as it comes or packed for the CPU."""
-    if weights == "float32":
-        return case.lm
-    lm = case.lm_in(torch.bfloat16)
-    if weights == "packed":
-        pack(lm)
-    return lm
+    """The case's, in float32 or bfloat16."""
+    return case.lm if weights == "float32" else case.lm_in(torch.bfloat16)
 
 
 def codes(frames: int, seed: int) -> Tensor:
@@ -119,12 +113,12 @@ class World:
 
 
 @pytest.fixture(
-    scope="module", params=["float32-greedy", "float32-sampled", "bfloat16-greedy", "packed-sampled", "float32-loops"]
+    scope="module", params=["float32-greedy", "float32-sampled", "bfloat16-greedy", "compiled-sampled", "float32-loops"]
 )
 def world(request: pytest.FixtureRequest, short: LoadedCase) -> Iterator[World]:
     """The long call wraps its ring of 63 positions; the loud one has no persona or input in common with it.
 
-    Packed weights go with compiled attention, plain ones in bfloat16 with torch's.
+    In bfloat16 either torch attends or what numba compiled.
     """
     weights, _, mode = request.param.partition("-")
     lm = language_model(short, weights)

@@ -1,0 +1,161 @@
+"""A folder of recordings: what is taken from it, and what is passed over."""
+
+import json
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from personaplex.core.audio.suffixes import RECORDING_SUFFIXES
+from personaplex.core.corpus.results import RUN
+from personaplex.core.faults import shown
+
+_COMPANIONS = frozenset(
+    f".{name}"
+    for name in (
+        *("txt", "md", "json", "jsonl", "csv", "tsv", "xml", "yaml", "yml", "toml", "ini", "log", "html", "pdf"),
+        *("srt", "vtt", "ctm", "stm", "rttm", "lab", "textgrid", "eaf", "trs", "png", "jpg", "jpeg", "svg"),
+        *("xls", "xlsx", "doc", "docx", "md5", "sha256", "py", "sh", "pt", "npy", "npz", "safetensors"),
+    )
+)
+_MOST_NAMED = 8
+_TRANSCRIPT_SCHEMA = "personaplex.transcript/"
+_RUN_SCHEMA = "personaplex.run/"
+
+
+@dataclass(frozen=True)
+class PassedOver:
+    """What a walk leaves out, but for hidden files: files by suffix, folders that are links, and what runs have left.
+
+    `runs` are folders that hold a batch's `run.json`, `answers` counts answers that lie elsewhere.
+    """
+
+    files: Counter[str] = field(default_factory=Counter)
+    links: list[str] = field(default_factory=list)
+    runs: list[str] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """What was passed over, a line each kind; what may be recordings first."""
+        told = [
+            _counted(self.likely, "file", "files"),
+            _counted(Counter(self.links), "folder that is a link", "folders that are links"),
+            _counted(Counter(self.runs), "folder of an earlier run", "folders of earlier runs"),
+            _counted(Counter(self.answers), "answer of an earlier run", "answers of earlier runs"),
+            _counted(self.files - self.likely, "file that is no recording", "files that are no recordings"),
+        ]
+        return [line for line in told if line]
+
+    def surprising(self) -> list[str]:
+        """The lines but for files that are no recordings, which lie beside them everywhere."""
+        return PassedOver(self.likely, self.links, self.runs, self.answers).lines()
+
+    @property
+    def likely(self) -> Counter[str]:
+        """The files that may be recordings: all but those of the kinds that lie beside them."""
+        return Counter({suffix: count for suffix, count in self.files.items() if suffix not in _COMPANIONS})
+
+    def document(self) -> dict[str, Any]:
+        """The same for `run.json`."""
+        return {
+            "files": dict(sorted(self.files.items())),
+            "links": sorted(self.links),
+            "runs": sorted(self.runs),
+            "answers": sorted(self.answers),
+        }
+
+
+def _counted(names: Counter[str], one: str, several: str) -> str:
+    count = names.total()
+    if not count:
+        return ""
+    first = sorted(names, key=lambda name: (-names[name], name))
+    more = f" and {len(first) - _MOST_NAMED} more" if len(first) > _MOST_NAMED else ""
+    named = ", ".join(shown(name) or "no suffix" for name in first[:_MOST_NAMED])
+    return f"{count:,} {one if count == 1 else several} passed over: {named}{more}"
+
+
+@dataclass(frozen=True)
+class Walked:
+    """The files chosen in a folder, relative to it and in sorted order; folders that can't be read; what was left."""
+
+    files: list[Path] = field(default_factory=list)
+    unreadable: list[tuple[Path, OSError]] = field(default_factory=list)
+    passed_over: PassedOver = field(default_factory=PassedOver)
+
+
+def walk(folder: Path, output: Path, matching: set[Path] | None) -> Walked:
+    """The recordings below `folder`, or the files of `matching`; not what is hidden, lies in `output` or a run left.
+
+    Links to folders are not followed. What lies in `folder` itself is taken for recordings, even if a run left it.
+    Raises OSError if `folder` can't be read.
+    """
+    walked, is_run = Walked(), _is_run(folder)
+    over = walked.passed_over
+
+    def unreadable(error: OSError) -> None:
+        if Path(error.filename) == folder:
+            raise error
+        walked.unreadable.append((Path(error.filename).relative_to(folder), error))
+
+    for where, folders, names in os.walk(folder, onerror=unreadable):
+        here = Path(where)
+        folders[:] = [name for name in folders if not name.startswith(".") and not _same(here / name, output)]
+        for told, leaves in ((over.links, Path.is_symlink), (over.runs, _is_run)):
+            told += [named(here.relative_to(folder) / name) for name in folders if leaves(here / name)]
+            folders[:] = [name for name in folders if not leaves(here / name)]
+        for name in names:
+            path, relative = here / name, here.relative_to(folder) / name
+            if name.startswith("."):
+                continue
+            if matching is None and path.suffix.lower() not in RECORDING_SUFFIXES:
+                over.files[text(path.suffix.lower())] += 1
+            elif (matching is None or path in matching) and not is_run and _is_answer(path):
+                over.answers.append(named(relative))
+            elif matching is None or path in matching:
+                walked.files.append(relative)
+    walked.files.sort(key=lambda path: path.parts)
+    return walked
+
+
+def named(path: Path) -> str:
+    """A path as text that can be written as UTF-8, separated by `/`."""
+    return text(path.as_posix())
+
+
+def text(name: str) -> str:
+    """A name as text that can be written as UTF-8: bytes that are none of it as `\\xff`."""
+    return os.fsencode(name).decode(errors="backslashreplace")
+
+
+def _same(path: Path, other: Path) -> bool:
+    return path.resolve() == other.resolve()
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether a batch has written to the folder."""
+    return _read(folder / RUN, _RUN_SCHEMA) is not None
+
+
+def _is_answer(path: Path) -> bool:
+    """Whether the file is an answer's WAV or mix, by the transcript beside it."""
+    stem = path.name.removesuffix(path.suffix)
+    for name in (stem, stem.removesuffix(".mix")):
+        document = _read(path.with_name(f"{name}.json"), _TRANSCRIPT_SCHEMA)
+        output = None if document is None else document.get("output")
+        if isinstance(output, dict) and output.get("path") in {path.name, f"{name}{path.suffix}"}:
+            return True
+    return False
+
+
+def _read(path: Path, schema: str) -> dict[str, Any] | None:
+    """The JSON object in a file, if its `schema` starts so. It stands first, so that other files are not read whole."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(200)
+            document = json.loads(start + file.read()) if schema.encode() in start else None
+    except (OSError, ValueError, RecursionError):
+        return None
+    is_meant = isinstance(document, dict) and str(document.get("schema")).startswith(schema)
+    return document if is_meant else None
