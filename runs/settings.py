@@ -136,8 +136,8 @@ class Started:
 class RunRecord(CallSettings, SourceSettings):
     """All of `run.json` but its schema, in the order of its keys; `passed_over` is `PassedOver.document`."""
 
+    passed_over: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     volatile: Started
-    passed_over: Mapping[str, Any] = field(default_factory=dict)
 
 
 def run_record(request: BatchRequest, run: Run, passed_over: PassedOver, started: Started) -> RunRecord:

@@ -50,6 +50,7 @@ def run_settings(base: Path, **changes: Any) -> dict[str, Any]:
             "pace": "batch",
             "versions": {},
         },
+        "passed_over": {"files": {}, "links": [], "runs": [], "answers": []},
         "volatile": {"started": "2026-12-01T10:00:00", "command": [], "folder": str(base), "shard": [1, 1]},
     }
 

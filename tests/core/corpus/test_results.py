@@ -174,7 +174,7 @@ def test_names_that_are_not_utf8_are_recorded(tmp_path: Path) -> None:
     document = json.loads((tmp_path / "run.json").read_bytes())
     assert (os.fsencode(document["source"]), document["not_utf8"]) == (b"caf\xe9", "surrogateescape")
     error = InputError(f"{name}/a.wav: cannot write: No space left on device")
-    merge_results(tmp_path, ["a"], {"a": failed_row(item("a"), error)})
+    merge_results(tmp_path, ["a"], {"a": failed_row(Refused.of(item("a"), error))})
     assert read_results(tmp_path)["a"]["error"]["what"] == error.what
 
 
