@@ -86,7 +86,7 @@ def _check_paths(request: CallRequest) -> None:
     """No output may take another's place, the input's or the voice's, and every folder must be there."""
     paths = [path.resolve() for path in request.paths.all(request.output)]
     for path in paths:
-        check_utf8(str(path), f"the path {os.fsencode(path)!r}")
+        check_utf8(path.name, f"the name {os.fsencode(path.name)!r}", "choose another name")
         if path == request.input.resolve():
             raise UsageError(f"the output {path} would replace the input", "choose another --output-wav")
         if path == Path(request.voice).resolve():
