@@ -8,11 +8,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from personaplex.core.audio.suffixes import RECORDING_SUFFIXES
 from personaplex.core.corpus.items import Item, Refused, Source
 from personaplex.core.corpus.manifest import KNOWN, PATHS, BadRow, Row, number_as_text, read_rows
 from personaplex.core.corpus.naming import id_fault, unhidden
 from personaplex.core.corpus.raw import decoded
-from personaplex.core.corpus.walking import SUFFIXES
 from personaplex.core.errors import InputError, PersonaplexError, UsageError
 from personaplex.core.faults import shown
 
@@ -47,7 +47,7 @@ def read_manifest(source: str) -> Source:
 
 def _no_manifest(source: str) -> UsageError:
     what = f"{source}: not a directory, a .jsonl or a .csv"
-    if Path(source).suffix.lower() in SUFFIXES:
+    if Path(source).suffix.lower() in RECORDING_SUFFIXES:
         return UsageError(what, f"run a single call with `personaplex offline --input-wav {source}`")
     return UsageError(what, "name one of these, or - for stdin")
 

@@ -7,16 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from personaplex.core.audio.suffixes import RECORDING_SUFFIXES
 from personaplex.core.corpus.results import RUN
 from personaplex.core.faults import shown
 
-SUFFIXES = frozenset(
-    f".{name}"
-    for name in (
-        *("wav", "wave", "flac", "ogg", "oga", "opus", "mp3", "aiff", "aif", "aifc"),
-        *("au", "snd", "sph", "nist", "w64", "rf64", "caf", "voc"),
-    )
-)
 _COMPANIONS = frozenset(
     f".{name}"
     for name in (
@@ -115,7 +109,7 @@ def walk(folder: Path, output: Path | None, matching: set[Path] | None) -> Walke
             path, relative = here / name, here.relative_to(folder) / name
             if name.startswith("."):
                 continue
-            if matching is None and path.suffix.lower() not in SUFFIXES:
+            if matching is None and path.suffix.lower() not in RECORDING_SUFFIXES:
                 over.files[text(path.suffix.lower())] += 1
             elif (matching is None or path in matching) and not is_run and _is_answer(path):
                 over.answers.append(named(relative))
