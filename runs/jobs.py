@@ -50,7 +50,7 @@ def make_jobs(
 def planned_frames(item: PlannedItem) -> int:
     """The most frames that an item's audio can take; raises InputError."""
     row = item.item.row
-    return reading.planned_frames(item.item.path, offset=row.offset, duration=row.duration)
+    return reading.planned_frames(item.item.audio, offset=row.offset, duration=row.duration)
 
 
 def make_prompt(voice: NamedVoice, text: str, model: Model) -> Prompt:
@@ -87,7 +87,7 @@ def _job(item: PlannedItem, voice: NamedVoice | PersonaplexError, options: CallO
     if isinstance(voice, PersonaplexError):
         raise voice
     prompt = make_prompt(voice, item.text, model)
-    job = Job(item.item.id, item.item.path, prompt, item.seed, frames, item.channel, row.offset, row.duration)
+    job = Job(item.item.id, item.item.audio, prompt, item.seed, frames, item.channel, row.offset, row.duration)
     if options.long_audio is LongAudio.error:
         refuse_long(job, model.config.lm.context, options.align)
     return job

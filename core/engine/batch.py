@@ -7,7 +7,7 @@ waits for a file. Of a call that waits little is in memory: the codes before its
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -92,7 +92,7 @@ class Batch(Generic[Delivered]):
         """Start nothing new and drop the calls in the slots; those already behind the engine are delivered."""
         self._stop.set()
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[Delivered | Failure]:
+    def run(self, jobs: Sequence[Job]) -> Generator[Delivered | Failure, None, None]:
         """What `deliver` returned for each job, or why it failed, in the order in which they end.
 
         Calls are run while the iterator is asked for the next one. Closed early, it drops those in the slots, as `stop`
