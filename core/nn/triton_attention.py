@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from personaplex.core.nn.cache import KVCache
-from personaplex.core.nn.fused import launch
+from personaplex.core.nn.launching import launch
 from personaplex.core.nn.rotary import Rotation
 
 SPLIT = 256  # keys

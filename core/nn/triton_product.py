@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from personaplex.core.nn.fused import launch
+from personaplex.core.nn.launching import launch
 
 ROWS, COLUMNS = 64, 32  # of a tile: up to 64 rows every weight is read once
 _DEPTH_BYTES = 256  # of a row that are multiplied at a time

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from personaplex.core.nn.fused import launch
+from personaplex.core.nn.launching import launch
 
 MOST_RACERS = 1024  # more tokens do not fit into a program's registers
 

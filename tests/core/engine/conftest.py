@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from personaplex.core.nn import fused
+from personaplex.core.nn import launching
 
 POOL = 32
 
@@ -105,7 +105,7 @@ class FakeCuda:
         self.graphs = 0
         self._made: dict[int, int] = {}
         self._tape: list[Callable[[], None]] | None = None
-        self._real_launch = fused.launch
+        self._real_launch = launching.launch
         self._lock = threading.Lock()
         for name in ("Stream", "stream", "graph", "graph_pool_handle"):
             patch.setattr(torch.cuda, name, getattr(self, name))
