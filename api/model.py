@@ -18,7 +18,8 @@ from personaplex.core.engine import job as engine
 from personaplex.core.engine.batch import Batch
 from personaplex.core.errors import PersonaplexError, UsageError
 from personaplex.core.machine.device_errors import told_device_error
-from personaplex.core.weights.model import HUB_MODEL, Overrides
+from personaplex.core.weights.model import Overrides
+from personaplex.core.weights.published import HUB_MODEL
 from personaplex.runs.choices import Dtype
 from personaplex.runs.jobs import make_jobs
 from personaplex.runs.models.located import LocatedModel, ModelOptions, locate_model
