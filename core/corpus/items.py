@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from personaplex.core.audio.sound import Sound
 from personaplex.core.corpus.manifest import Row
 from personaplex.core.corpus.walking import PassedOver
 from personaplex.core.errors import PersonaplexError, UsageError
@@ -16,7 +17,7 @@ class Item:
 
     `source` is its input as the user wrote it, `where` says which row or file it came from, `place` is its place in
     the source, and the row's paths are relative to `folder`. `voice` and `seed` are chosen by the run and go before
-    the row's.
+    the row's. A `sound` in memory takes the place of the file at `path`.
     """
 
     id: str
@@ -28,6 +29,12 @@ class Item:
     voice: str | None = None
     seed: int | None = None
     place: int = 0
+    sound: Sound | None = None
+
+    @property
+    def audio(self) -> Path | Sound:
+        """What is read."""
+        return self.path if self.sound is None else self.sound
 
 
 @dataclass(frozen=True)

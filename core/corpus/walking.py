@@ -85,7 +85,7 @@ class Walked:
     passed_over: PassedOver = field(default_factory=PassedOver)
 
 
-def walk(folder: Path, output: Path, matching: set[Path] | None) -> Walked:
+def walk(folder: Path, output: Path | None, matching: set[Path] | None) -> Walked:
     """The recordings below `folder`, or the files of `matching`; not what is hidden, lies in `output` or a run left.
 
     Links to folders are not followed. What lies in `folder` itself is taken for recordings, even if a run left it.
@@ -129,8 +129,8 @@ def text(name: str) -> str:
     return os.fsencode(name).decode(errors="backslashreplace")
 
 
-def _same(path: Path, other: Path) -> bool:
-    return path.resolve() == other.resolve()
+def _same(path: Path, other: Path | None) -> bool:
+    return other is not None and path.resolve() == other.resolve()
 
 
 def _is_run(folder: Path) -> bool:
