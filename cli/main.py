@@ -1,7 +1,6 @@
 """The `personaplex` command: its subcommands, and how their errors end."""
 
 import errno
-import os
 import sys
 import traceback
 from importlib.metadata import version
@@ -17,6 +16,7 @@ from personaplex.cli.options import is_settable, option_name
 from personaplex.cli.streams import Guarded, fill_closed, guarded
 from personaplex.core.errors import InputError, UsageError
 from personaplex.core.machine.device_errors import told_device_error
+from personaplex.core.machine.spinning import spin_less
 from personaplex.voices.catalogue import VARIABLE
 
 ENVIRONMENT_PREFIX = "PERSONAPLEX"
@@ -99,10 +99,7 @@ def run() -> None:
 
     What standard output and error make of it is looked at last: it never changes what a command does.
     """
-    # Kernels' threads wait for each other by spinning, by default so long that two processes on the same cores bring
-    # each other nearly to a stand. torch's OpenMP reads this when torch is imported.
-    if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", "3000")
+    spin_less()
     fill_closed()
     with guarded() as out, ended_by_signals() as seen:
         code = _run()

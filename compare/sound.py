@@ -6,7 +6,8 @@ import io
 import numpy as np
 import soundfile
 
-from personaplex.core.audio.reading import BLOCK, Samples
+from personaplex.core.audio.reading import Samples
+from personaplex.core.audio.source import BLOCK
 from personaplex.core.config import SAMPLE_RATE
 
 COLUMNS = 800

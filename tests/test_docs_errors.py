@@ -22,7 +22,7 @@ from safetensors.numpy import load_file, save_file
 from personaplex.cli.main import run
 from personaplex.core.machine.device_errors import told_device_error
 from personaplex.core.weights import hub
-from personaplex.core.weights.model import HUB_MODEL
+from personaplex.core.weights.published import HUB_MODEL
 
 if TYPE_CHECKING:
     from tests.conftest import BuildModel
@@ -110,6 +110,9 @@ def of_commands(monkeypatch: pytest.MonkeyPatch, model: Path) -> Iterator[Callab
     soundfile.write("calls/clinic.wav", np.zeros(24_000), 24_000)
     yield offline("--input-wav", "calls/nix.wav")
     yield offline("--input-wav", "calls/clinic.wav", "--channel", "right")
+    monkeypatch.setitem(sys.modules, "av", None)
+    Path("call.m4a").write_bytes(b"\0\0\0\x18ftypM4A ")
+    yield offline("--input-wav", "call.m4a")
     soundfile.write("long.wav", np.zeros(240_080), 1000)
     yield offline("--input-wav", "long.wav", "--long-audio", "error")
     shutil.copytree(model, "model")

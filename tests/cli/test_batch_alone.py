@@ -84,17 +84,17 @@ def test_bad_rows_count_as_failures_before_a_model_is_loaded(desk: Desk, monkeyp
 def test_what_is_passed_over_is_told_and_recorded(desk: Desk) -> None:
     (desk.folder / "in").mkdir()
     desk.sound("in/a.wav", desk.noise(0.1))
-    (desk.folder / "in" / "b.m4a").touch()
+    (desk.folder / "in" / "b.dss").touch()
     result = desk.batch("in")
     assert result.code == 0
-    assert "1 file passed over: .m4a" in result.out.splitlines()
+    assert "1 file passed over: .dss" in result.out.splitlines()
     assert desk.document("out/run.json")["passed_over"] == {
-        "files": {".m4a": 1},
+        "files": {".dss": 1},
         "links": [],
         "runs": [],
         "answers": [],
     }
-    assert json.loads(desk.batch("in", "--json").out)["passed_over"]["files"] == {".m4a": 1}
+    assert json.loads(desk.batch("in", "--json").out)["passed_over"]["files"] == {".dss": 1}
 
 
 def test_a_second_run_does_not_take_the_first_ones_answers_for_calls(desk: Desk) -> None:

@@ -88,15 +88,15 @@ def test_where_every_row_is_at_fault_nothing_is_run(desk: Desk) -> None:
 def test_a_dry_run_tells_what_would_be_left(desk: Desk) -> None:
     (desk.folder / "in").mkdir()
     desk.sound("in/a.wav", desk.noise(0.1))
-    for name in ("b.m4a", "c.webm", "d.txt", "run.wav"):
+    for name in ("b.ape", "c.dss", "d.txt", "run.wav"):
         (desk.folder / "in" / name).touch()
     lines = desk.batch("in", "--dry-run").out.splitlines()
-    assert "2 files passed over: .m4a, .webm" in lines
+    assert "2 files passed over: .ape, .dss" in lines
     assert "1 file that is no recording passed over: .txt" in lines
     assert "  refused     1 (rows or names at fault)" in lines
     assert lines[-1].startswith("would fail    in/run.wav: its transcript would be")
     plan = json.loads(desk.batch("in", "--dry-run", "--json").out)
-    assert (plan["items"], plan["refused"], plan["passed_over"]["files"]) == (2, 1, {".m4a": 1, ".txt": 1, ".webm": 1})
+    assert (plan["items"], plan["refused"], plan["passed_over"]["files"]) == (2, 1, {".ape": 1, ".txt": 1, ".dss": 1})
 
 
 def test_a_recording_alone_is_told_of_offline(desk: Desk) -> None:

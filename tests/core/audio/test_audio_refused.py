@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -101,13 +102,14 @@ def test_header_without_samples(tmp_path: Path, name: str) -> None:
     refused(tmp_path / name, "holds no audio")
 
 
-def test_flac_of_unknown_length(tmp_path: Path) -> None:
+def test_flac_of_unknown_length_without_pyav(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.flac"
     soundfile.write(path, noise(1000), 24_000)
     data = bytearray(path.read_bytes())
     data[21] &= 0xF0  # the sample count: the low 36 bits of bytes 21 to 25
     data[22:26] = bytes(4)
     path.write_bytes(data)
+    monkeypatch.setitem(sys.modules, "av", None)
     refused(path, "its header does not say how long it is")
 
 

@@ -15,11 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from personaplex.core.corpus.items import Item, Source
+from personaplex.core.corpus.items import Item, PassedOver, Source
 from personaplex.core.corpus.manifest import Row
 from personaplex.core.corpus.results import write_run
 from personaplex.core.corpus.sources import Product, expand, in_shard, item_seed, read_source
-from personaplex.core.corpus.walking import PassedOver
 from personaplex.core.errors import UsageError
 from personaplex.core.sampling.noise import MAX_SEED
 
@@ -58,7 +57,7 @@ def refused(source: str | Path, pattern: str | None = None, output: Path = NOWHE
 
 
 def test_a_directory_is_walked_in_sorted_order(tmp_path: Path) -> None:
-    touch(tmp_path, "b.wav", "a/2.WAV", "a/1.flac", "a-b/3.mp3", "a.ogg", "notes.txt", "a/list.json", "10.wav", "9.wav")
+    touch(tmp_path, "b.wav", "a/2.WAV", "a/1.flac", "a-b/3.mp3", "a.ogg", "notes.txt", "a/list.json", "10.wav", "9.M4A")
     items = read_source(str(tmp_path), None, NOWHERE).whole()
     assert [item.id for item in items] == ["10", "9", "a/1", "a/2", "a-b/3", "a", "b"]
     assert [item.source for item in items][2:4] == ["a/1.flac", "a/2.WAV"]
@@ -146,26 +145,26 @@ def passed_over(folder: Path, pattern: str | None = None, output: Path = NOWHERE
 
 
 def test_files_that_are_passed_over_are_counted_by_suffix(tmp_path: Path) -> None:
-    touch(tmp_path, "a.wav", "b.m4a", "c/d.M4A", "c/e.webm", "c/bare", "a.txt", "a.json", "b.json", ".DS_Store")
+    touch(tmp_path, "a.wav", "b.dss", "c/d.DSS", "c/e.ape", "c/bare", "a.txt", "a.json", "b.json", ".DS_Store")
     over = passed_over(tmp_path)
-    assert over.files == {".m4a": 2, ".webm": 1, "": 1, ".txt": 1, ".json": 2}
+    assert over.files == {".dss": 2, ".ape": 1, "": 1, ".txt": 1, ".json": 2}
     assert over.lines() == [
-        "4 files passed over: .m4a, no suffix, .webm",
+        "4 files passed over: .dss, no suffix, .ape",
         "3 files that are no recordings passed over: .json, .txt",
     ]
     assert over.surprising() == over.lines()[:1]
-    assert over.document()["files"] == {"": 1, ".json": 2, ".m4a": 2, ".txt": 1, ".webm": 1}
+    assert over.document()["files"] == {"": 1, ".json": 2, ".dss": 2, ".txt": 1, ".ape": 1}
     assert passed_over(tmp_path, "*.wav").lines() == []
 
 
 def test_nothing_is_told_where_nothing_is_passed_over(tmp_path: Path) -> None:
-    touch(tmp_path, "a.wav", ".hidden/b.m4a", "out/a.json")
+    touch(tmp_path, "a.wav", ".hidden/b.dss", "out/a.json")
     assert passed_over(tmp_path, output=tmp_path / "out") == PassedOver()
 
 
 def test_a_folder_without_recordings_says_what_it_holds(tmp_path: Path) -> None:
-    touch(tmp_path, "in/a.m4a", "in/b.amr", "linked/a.wav")
-    assert refused(tmp_path / "in") == f"{tmp_path / 'in'}: holds no audio files; 2 files passed over: .amr, .m4a"
+    touch(tmp_path, "in/a.dss", "in/b.ape", "linked/a.wav")
+    assert refused(tmp_path / "in") == f"{tmp_path / 'in'}: holds no audio files; 2 files passed over: .ape, .dss"
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "x").symlink_to(tmp_path / "linked")
     assert refused(tmp_path / "links").endswith("holds no audio files; 1 folder that is a link passed over: x")
