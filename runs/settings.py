@@ -27,7 +27,7 @@ from personaplex.core.errors import UsageError
 from personaplex.core.faults import field_faults, first_faults
 from personaplex.core.sampling.draw import Sampling
 from personaplex.runs.choices import Alignment, Dtype, LongAudio
-from personaplex.runs.request import BatchRequest
+from personaplex.runs.planning.request import BatchRequest
 
 
 @dataclass(frozen=True)
