@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from personaplex.cli.commands import batch, bench, compare, doctor, models, offline, prompts, regress, voices
 from personaplex.cli.console import is_debug, log, result, show_error
@@ -24,8 +25,20 @@ READER_LEFT = 128 + 13  # SIGPIPE, which not every system has
 # typer carries click inside; of click's usage error it shows only the subclass.
 _UsageError: Any = typer.BadParameter.__mro__[1]
 
+
+class _Commands(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; one that a signal ends at once says so."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            print("error: interrupted", file=sys.stderr)
+            raise
+
+
 app = typer.Typer(
     name="personaplex",
+    cls=_Commands,
     help="Run PersonaPlex-7B offline: callers' WAVs in, the agent's WAVs and timestamped transcripts out.",
     epilog=(
         "Example: personaplex offline --model tiny --input-wav CALL.wav --voice-prompt VOICE.wav tries a call without "

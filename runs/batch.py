@@ -11,8 +11,8 @@ from pathlib import Path
 
 from personaplex.core.answers.leftovers import sweep
 from personaplex.core.answers.outputs import Run, write
+from personaplex.core.corpus.items import PassedOver
 from personaplex.core.corpus.results import ResultRow, done_row
-from personaplex.core.corpus.walking import PassedOver
 from personaplex.core.engine.batch import Batch, Live
 from personaplex.core.engine.call import live_calls
 from personaplex.core.engine.job import Failure, Response

@@ -97,7 +97,7 @@ def check_targets(outputs: Sequence[Path], source: Path | Sound, voice: Path) ->
     """Raise UsageError for an output that would replace the input, the voice or another output."""
     paths = [path.resolve() for path in outputs]
     for path in paths:
-        check_utf8(str(path), f"the path {os.fsencode(path)!r}")
+        check_utf8(path.name, f"the name {os.fsencode(path.name)!r}", "choose another name")
         if isinstance(source, Path) and path == source.resolve():
             raise UsageError(f"the output {path} would replace the input", "choose another --output-wav")
         if path == voice.resolve():

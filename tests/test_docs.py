@@ -13,6 +13,7 @@ import io
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -34,7 +35,7 @@ from personaplex.samples import tiny
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")))}
 NOT_HERE = ("needs the licence", "needs a GPU", "needs an account")
-CUT = {"README.md": 1.2}  # seconds: it runs many calls, for which their beginnings do
+CUT = {"README.md": 1.2, "docs/recipes.md": 1.2}  # seconds: it runs many calls, for which their beginnings do
 
 _BLOCK = re.compile(r"(?:^<!-- (?P<mark>[^\n]*) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 _FENCES = re.compile(r"^```.*?^```$", re.M | re.S)
@@ -187,7 +188,13 @@ def rows(folder: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(folder, "results.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-def readme_is_true() -> None:
+def architecture_is_true() -> None:
+    page = ROOT / "docs/architecture.md"
+    program = runpy.run_path(str(page.with_name("draw_rooms.py")))
+    assert program["drawn"](page.read_text(encoding="utf-8")) == page.read_text(encoding="utf-8"), "draw it anew"
+
+
+def recipes_are_true() -> None:
     phone, both = soundfile.info("phone/internet.wav"), soundfile.info("phone/internet.mix.wav")
     assert (phone.samplerate, phone.subtype, phone.channels) == (8000, "ULAW", 1)
     assert (both.samplerate, both.channels) == (8000, 2)
@@ -242,14 +249,24 @@ def troubleshooting_is_true() -> None:
     assert report["ok"]
 
 
+def nothing_more() -> None:
+    """Its blocks say it all."""
+
+
 CLAIMS: dict[str, Callable[[], None]] = {
-    "README.md": readme_is_true,
+    "README.md": nothing_more,
+    "docs/architecture.md": architecture_is_true,
+    "docs/gpu.md": nothing_more,
     "docs/manifest.md": manifest_is_true,
+    "docs/moshi.md": nothing_more,
+    "docs/options.md": nothing_more,
     "docs/python.md": python_is_true,
+    "docs/recipes.md": recipes_are_true,
     "docs/regression.md": regression_is_true,
     "docs/reproducibility.md": reproducibility_is_true,
-    "docs/transcript.md": lambda: None,  # its blocks say it all
+    "docs/transcript.md": nothing_more,
     "docs/troubleshooting.md": troubleshooting_is_true,
+    "docs/voices.md": nothing_more,
 }
 
 

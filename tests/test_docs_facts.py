@@ -7,6 +7,7 @@ import inspect
 import json
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,7 +180,7 @@ class TestTranscript:
 
 def flat(value: Any, above: str = "") -> Iterator[str]:
     """Dotted names of a document's fields; `[]` stands for a list's objects, and open mappings end a name."""
-    if isinstance(value, dict) and above not in {"engine.versions", "volatile.phases"}:
+    if isinstance(value, dict) and above not in {"engine.versions", "files", "volatile.phases"}:
         for name, inner in value.items():
             yield from flat(inner, f"{above}.{name}" if above else name)
     elif isinstance(value, list) and value and isinstance(value[0], dict):
@@ -219,11 +220,11 @@ class TestPython:
 
 
 def test_gpu_memory() -> None:
-    text = section("README.md", "## GPU memory")
+    text = section("docs/gpu.md", "## Memory")
     weights = memory.model_size(PERSONAPLEX_7B, 1, 1, 2).weights_bytes
     slot = {seconds: memory.cache_bytes(PERSONAPLEX_7B, 1, round(seconds * FRAME_RATE), 2) for seconds in (60, 240)}
-    assert f"the weights take {weights / GIB:.2f} GiB" in " ".join(text.split())
-    assert f"{slot[60] / GIB:.2f} GiB for 60 s, {slot[240] / GIB:.2f} GiB for 240 s" in text
+    assert f"the weights of the 7B take {weights / GIB:.2f} GiB" in " ".join(text.split())
+    assert f"{slot[60] / GIB:.2f} GiB for 60 s, and {slot[240] / GIB:.2f} GiB for 240 s" in " ".join(text.split())
     for card, left, *fitting in table(text):
         free = int(card.removesuffix(" GiB")) * GIB - weights
         assert left == f"{free / GIB:.1f} GiB"
@@ -237,9 +238,10 @@ def test_gpu_memory() -> None:
 
 def test_exit_codes() -> None:
     known = {0, comparison.DIFFERENT, interrupts.INTERRUPTED, *(kind.exit_code for kind in kinds())}
-    found, header, after = text_of("README.md").partition("| exit code |")
+    found, header, after = text_of("docs/options.md").partition("| exit code |")
     assert found
-    assert {int(cells[0]) for cells in table(header + after)} == known
+    told = {int(code) for cells in table(header + after) for code in cells[0].split(", ")}
+    assert told == known | {128 + signal.SIGHUP, 128 + signal.SIGPIPE, 128 + signal.SIGTERM}
 
 
 def kinds() -> list[type[PersonaplexError]]:

