@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
@@ -41,12 +41,12 @@ def _digest(name: str) -> str:
     return hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
 
 
-def check_utf8(text: str, name: str) -> None:
+def check_utf8(text: str, name: str, mend: str = "write it in UTF-8") -> None:
     """Raise UsageError for text with bytes that are not UTF-8: no tokenizer and no transcript can take it."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise UsageError(f"{name} is not valid UTF-8", "write it in UTF-8") from error
+        raise UsageError(f"{name} is not valid UTF-8", mend) from error
 
 
 def read_text(path: Path, name: str) -> str:
@@ -118,18 +118,38 @@ class Staged:
             part.write_bytes(content)
             _sync(part)
 
-    def place(self) -> None:
-        """Give each its place, in the order in which they were written; if that fails, none keeps it."""
-        placed: list[Path] = []
+    def place(self, removed: Iterable[Path] = ()) -> None:
+        """Give each its place, in the order in which they were written, and remove the files `removed`.
+
+        What was there stands aside meanwhile, under temporary names, what was written last the first of all. If
+        anything fails, all is as it was.
+        """
+        aside: dict[Path, Path] = {}
         try:
+            for path in reversed([*removed, *self._parts]):
+                with _writing(path):
+                    _check_place(path)
+                    if os.path.lexists(path):
+                        aside[path] = temporary(path)
+                        path.replace(aside[path])
             for path, part in self._parts.items():
                 with _writing(path):
                     part.replace(path)
-                placed.append(path)
         except BaseException:
-            for path in placed:
-                path.unlink(missing_ok=True)
+            self._put_back(aside)
             raise
+        for spare in aside.values():
+            with suppress(OSError):
+                spare.unlink(missing_ok=True)
+
+    def _put_back(self, aside: Mapping[Path, Path]) -> None:
+        for path, part in self._parts.items():
+            if not part.exists():  # it had its place already
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
+        for path, spare in reversed(list(aside.items())):
+            with suppress(OSError):
+                spare.replace(path)
 
 
 def stale_parts(paths: Iterable[Path]) -> dict[Path, list[Path]]:

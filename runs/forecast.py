@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from personaplex.core.answers.leftovers import left_behind
 from personaplex.core.config import FRAME_RATE
-from personaplex.core.corpus.walking import PassedOver
+from personaplex.core.corpus.items import PassedOver
 from personaplex.core.errors import PersonaplexError, UsageError
 from personaplex.core.machine.memory import cache_bytes, choose_slots, model_size
 from personaplex.runs.jobs import is_of_options, planned_frames

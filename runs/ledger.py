@@ -73,7 +73,11 @@ class Ledger:
         self._rows[row["id"]] = row
         self.counts.flagged += bool(row.get("flags"))
         if time.monotonic() - self._flushed > FLUSH_SECONDS:
-            self.flush()
+            self._flushed = time.monotonic()
+            try:
+                self.flush()
+            except PersonaplexError as error:  # the calls go on: it may be over by then
+                log.warning("%s; tried again in %.0f s", shown(error.what), FLUSH_SECONDS)
 
     def flush(self) -> None:
         """Merge the rows into the folder's file; raises InputError."""

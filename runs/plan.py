@@ -4,13 +4,13 @@ All that can be wrong with them is found here, before any model is loaded.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from personaplex.core.answers.leftovers import item_paths
-from personaplex.core.answers.outputs import OutputOptions
-from personaplex.core.corpus.items import Item, Refused
+from personaplex.core.answers.outputs import OutputOptions, OutputPaths
+from personaplex.core.corpus.items import Item, Refused, Source
 from personaplex.core.corpus.manifest import CHANNEL
 from personaplex.core.corpus.naming import id_fault
 from personaplex.core.corpus.sources import expand, item_seed, read_source
@@ -21,7 +21,7 @@ from personaplex.prompts.chosen import prompt_text
 from personaplex.runs.models.located import LocatedModel
 from personaplex.runs.owners import check_inputs, check_owners, refuse_own_files
 from personaplex.runs.planned import Planned, PlannedItem
-from personaplex.runs.request import SourceOptions
+from personaplex.runs.request import Defaults, SourceOptions
 from personaplex.voices.catalogue import find, find_local
 
 
@@ -38,44 +38,62 @@ def plan_items(options: SourceOptions, outputs: OutputOptions) -> Planned:
     Raises UsageError or VoiceError for options that make no sense, for items that would write to the same file, and
     where nothing can be run.
     """
-    check_channel(options.channel)
-    _check_options(options)
+    check_defaults(options)
+    for voice in options.product.voices:
+        find_local(voice, options.voice_folder)
+    for role in options.product.roles:
+        library.text(role)
     if options.output.exists() and not options.output.is_dir():
         raise UsageError(f"-o {options.output} is not a folder", "choose a folder; it is made if need be")
     source = read_source(options.source, options.pattern, options.output)
+
+    def paths(item: Item) -> OutputPaths:
+        made = item_paths(options.output, item.id, options.mix)
+        refuse_own_files(made.json, options.output)
+        return made
+
+    planned = plan_source(replace(source, items=expand(source.items, options.product)), options, paths)
+    check_owners(planned.items, options.output, outputs)
+    check_inputs(planned.items, options.source, options.output, outputs)
+    return planned
+
+
+def plan_source(source: Source, defaults: Defaults, paths: Callable[[Item], OutputPaths]) -> Planned:
+    """A source's items, each with all that it is run with and the `paths` of its files; one at fault is refused alone.
+
+    Raises the first fault where nothing can be run.
+    """
     planned, refused = [], list(source.refused)
-    for item in expand(source.items, options.product):
+    for item in source.items:
         try:
-            planned.append(_planned(item, options))
+            planned.append(_planned(item, defaults, paths))
         except PersonaplexError as error:
             refused.append(Refused.of(item, type(error)(f"{shown(item.where)}: {error.what}", error.mend)))
     refused.sort(key=lambda one: one.place)
     if not planned and refused:
         raise _nothing_to_run(refused)
-    check_owners(planned, options.output, outputs)
-    check_inputs(planned, options.source, options.output, outputs)
     return Planned(planned, refused, source.passed_over, source.warnings)
 
 
-def _check_options(options: SourceOptions) -> None:
-    """A voice or role that an option chooses is every row's: raises VoiceError or UsageError if it is unknown."""
-    for voice in (*options.product.voices, *([options.voice] if options.voice else [])):
-        find_local(voice, options.voice_folder)
-    for role in options.product.roles:
-        library.text(role)
+def check_defaults(defaults: Defaults) -> None:
+    """Raise UsageError or VoiceError for a channel or a voice that can be no call's."""
+    check_channel(defaults.channel)
+    if defaults.voice:
+        find_local(defaults.voice, defaults.voice_folder)
 
 
-def locate_voices(planned: Planned, options: SourceOptions, located: LocatedModel) -> tuple[Planned, dict[str, Path]]:
+def locate_voices(
+    planned: Planned, folder: Path | None, chosen: Collection[str | None], located: LocatedModel
+) -> tuple[Planned, dict[str, Path]]:
     """The plan without the items whose voice the model doesn't come with, which are refused; where the others lie.
 
-    Raises VoiceError for a voice that an option names, and where there is none at all.
+    `folder` is looked up first. Raises VoiceError for a voice that is `chosen` for all, and where there is none at all.
     """
     paths: dict[str, Path] = {}
     missing: dict[str, VoiceError] = {}
-    chosen = {options.voice, *options.product.voices}
     for name in dict.fromkeys(item.voice for item in planned.items):
         try:
-            paths[name] = find(name, options.voice_folder, located.voices_folder)
+            paths[name] = find(name, folder, located.voices_folder)
         except VoiceError as error:
             if name in chosen:
                 raise
@@ -99,32 +117,30 @@ def _nothing_to_run(refused: Sequence[Refused]) -> PersonaplexError:
     return kind(f"{first.what}{more}", first.mend)
 
 
-def _planned(item: Item, options: SourceOptions) -> PlannedItem:
+def _planned(item: Item, defaults: Defaults, paths: Callable[[Item], OutputPaths]) -> PlannedItem:
     """An item with all it is run with; raises PersonaplexError."""
     fault = id_fault(item.id)  # a product makes ids longer
     if fault is not None:
         raise UsageError(*fault)
-    paths = item_paths(options.output, item.id, options.mix)
-    refuse_own_files(paths.json, options.output)
     return PlannedItem(
+        paths=paths(item),
         item=item,
-        voice=_voice(item, options),
-        text=_text(item, options.text),
-        seed=item_seed(item, options.seed),
-        channel=item.row.channel or options.channel,
-        paths=paths,
+        voice=_voice(item, defaults),
+        text=_text(item, defaults.text),
+        seed=item_seed(item, defaults.seed),
+        channel=item.row.channel or defaults.channel,
     )
 
 
-def _voice(item: Item, options: SourceOptions) -> str:
+def _voice(item: Item, defaults: Defaults) -> str:
     """A row's voice is looked for beside its manifest first, an option's is not."""
     name = item.voice or item.row.voice_prompt
     if name and not item.voice and (item.folder / name).is_file():
         return str(item.folder / name)
-    name = name or options.voice
+    name = name or defaults.voice
     if name is None:
         raise UsageError("no voice is chosen", "give --voice-prompt, or voice_prompt in the row")
-    local = find_local(name, options.voice_folder)
+    local = find_local(name, defaults.voice_folder)
     return name if local is None else str(local)
 
 

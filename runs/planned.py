@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from personaplex.core.answers.outputs import OutputPaths
-from personaplex.core.corpus.items import Item, Refused
-from personaplex.core.corpus.walking import PassedOver
+from personaplex.core.corpus.items import Item, PassedOver, Refused
 
 
 @dataclass(frozen=True)

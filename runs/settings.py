@@ -20,9 +20,9 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from personaplex.core.answers.outputs import OutputOptions, Run
+from personaplex.core.corpus.items import PassedOver
 from personaplex.core.corpus.results import RUN, SCHEMA, write_run
 from personaplex.core.corpus.sources import Product
-from personaplex.core.corpus.walking import PassedOver
 from personaplex.core.errors import UsageError
 from personaplex.core.faults import field_faults, first_faults
 from personaplex.core.sampling.draw import Sampling

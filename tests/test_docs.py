@@ -1,7 +1,7 @@
 """The user's documents: every command in them runs and does what they say, and every link leads somewhere.
 
 Blocks run in a document's order, in one folder with a copy of the samples. Comments above a block say more of it:
-`file: NAME` (it is this file's content), `files: FOLDER` (what lies there now), `prints` (what the command before it
+`file: NAME` (it is this file's content), `files: FOLDER` (what lies there now), `prints` (what the block before it
 printed). A command that ends in `# needs the licence` or `# needs a GPU` is only held against the command line.
 """
 
@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +73,12 @@ def is_run(line: str) -> bool:
 
 @dataclass
 class Reader:
-    """Does what a document says, in the current folder; `printed` is the last command's."""
+    """Does what a document says, in the current folder; `printed` is the last block's, `names` are those of Python."""
 
     monkeypatch: pytest.MonkeyPatch
     capsys: pytest.CaptureFixture[str]
     printed: str = ""
+    names: dict[str, Any] = field(default_factory=dict)
 
     def follow(self, block: Block) -> None:
         kind, _, name = block.mark.partition(": ")
@@ -89,7 +90,9 @@ class Reader:
         elif kind == "prints":
             assert self.printed == block.text
         elif block.language == "python":
-            exec(compile(block.text, "a document", "exec"), {})  # noqa: S102
+            self.capsys.readouterr()
+            exec(compile(block.text, "a document", "exec"), self.names)  # noqa: S102
+            self.printed = self.capsys.readouterr().out
         for line in block.commands:
             if is_run(line):
                 self.do(line)
@@ -230,6 +233,13 @@ def regression_is_true() -> None:
     assert (ROOT / lines[1][3] / "goldens.json").is_file()
 
 
+def python_is_true() -> None:
+    document = json.loads(Path("answers/phone.json").read_text(encoding="utf-8"))
+    assert (document["output"]["subtype"], document["output"]["sample_rate"]) == ("ULAW", 8000)
+    made = sorted(path.relative_to("many").as_posix() for path in Path("many").rglob("*.wav"))
+    assert made == ["samples/calls/clinic.wav", "samples/calls/repair.wav"]
+
+
 def reproducibility_is_true() -> None:
     assert [row["id"] for row in rows("one")] == ["repair", "restaurant"]
 
@@ -250,6 +260,7 @@ CLAIMS: dict[str, Callable[[], None]] = {
     "docs/manifest.md": manifest_is_true,
     "docs/moshi.md": nothing_more,
     "docs/options.md": nothing_more,
+    "docs/python.md": python_is_true,
     "docs/recipes.md": recipes_are_true,
     "docs/regression.md": regression_is_true,
     "docs/reproducibility.md": reproducibility_is_true,

@@ -18,6 +18,7 @@ import pytest
 import soundfile
 import torch
 
+from personaplex import api
 from personaplex.cli import comparison, interrupts
 from personaplex.cli.main import run
 from personaplex.core.answers import flags, transcript
@@ -32,6 +33,7 @@ from personaplex.core.sampling import draw
 ROOT = Path(__file__).parents[1]
 CALL, VOICE = ROOT / "samples/calls/repair.wav", ROOT / "samples/voices/agent_f.wav"
 GIB = 2**30
+PYTHON = [("## What to set", 0, api.Call), ("## What to set", 1, api.Settings)]
 
 
 def text_of(name: str) -> str:
@@ -199,6 +201,22 @@ def test_sampling_options() -> None:
     for name, value in shown.items():
         number = value.removesuffix(" (off)")
         assert float(0 if number == "off" else number) == defaults[name]
+
+
+class TestPython:
+    @pytest.mark.parametrize(("heading", "place", "described"), [("## One call", 0, api.Answer), *PYTHON])
+    def test_fields(self, heading: str, place: int, described: type) -> None:
+        tables = re.findall(r"(?:^\|.*\|\n)+", section("docs/python.md", heading), re.M)
+        own = {field.name for field in dataclasses.fields(described)} - {"origin"}
+        assert set(names(tables[place])) == own
+
+    def test_the_model_options(self) -> None:
+        listed = text_of("docs/python.md").partition("`load_model` takes")[2].partition("\n\n")[0]
+        assert set(re.findall(r"`(\w+)`", listed)) == set(inspect.signature(api.load_model).parameters) - {"name"}
+
+    def test_the_errors(self) -> None:
+        listed = set(re.findall(r"`(\w+Error)`", section("docs/python.md", "## Errors")))
+        assert listed == {kind.__name__ for kind in (*kinds(), PersonaplexError)}
 
 
 def test_gpu_memory() -> None:

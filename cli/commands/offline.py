@@ -121,11 +121,7 @@ def offline(
         pace=pace,
     )
     start = time.perf_counter()
-    try:
-        document = run_call(request, CallObserver(not quiet))
-    except KeyboardInterrupt:
-        log.error("interrupted")
-        raise
+    document = run_call(request, CallObserver(not quiet))
     _report(document, time.perf_counter() - start)
     if as_json:
         from personaplex.core.answers.transcript import dumps

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from personaplex.core.audio.media import MediaSource, media_format
 from personaplex.core.audio.sndfile import SoundFileSource, UnreadableError
+from personaplex.core.audio.sound import Sound, SoundSource
 from personaplex.core.audio.source import CONVERT, Source
 from personaplex.core.errors import InputError
 
@@ -23,11 +24,9 @@ _TEXT = 4096  # bytes to look at
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Source]:
+def opened(path: Path | Sound) -> Iterator[Source]:
     """The recording `path`, known to hold sound of a known length; raises `InputError`."""
-    _check_file(path)
-    with reading(path):
-        source = _source(path)
+    source = SoundSource(path) if isinstance(path, Sound) else _file_source(path)
     with closing(source):
         if not source.header.frames:
             raise InputError(f"{path}: holds no audio", "check how it was recorded, or leave it out")
@@ -59,6 +58,12 @@ def _check_file(path: Path) -> None:
         if not status.st_size:
             raise InputError(f"{path}: is empty (0 bytes)", "check how it was copied or recorded, or leave it out")
         path.open("rb").close()
+
+
+def _file_source(path: Path) -> Source:
+    _check_file(path)
+    with reading(path):
+        return _source(path)
 
 
 def _source(path: Path) -> Source:
