@@ -23,7 +23,7 @@ from personaplex.core.sampling.draw import Sampling
 from personaplex.core.sampling.noise import MAX_SEED
 from personaplex.prompts.chosen import prompt_text
 from personaplex.runs.choices import DEFAULT_SEED, Alignment, LongAudio
-from personaplex.runs.request import CallOptions, Defaults
+from personaplex.runs.planning.request import CallOptions, Defaults
 
 StrPath = str | os.PathLike[str]
 

@@ -24,9 +24,9 @@ from personaplex.runs.choices import Dtype
 from personaplex.runs.jobs import make_jobs
 from personaplex.runs.models.located import LocatedModel, ModelOptions, locate_model
 from personaplex.runs.observer import Observer
-from personaplex.runs.plan import check_defaults, locate_voices, plan_source
-from personaplex.runs.planned import PlannedItem
-from personaplex.runs.request import CallOptions
+from personaplex.runs.planning.plan import check_defaults, locate_voices, plan_source
+from personaplex.runs.planning.planned import PlannedItem
+from personaplex.runs.planning.request import CallOptions
 from personaplex.runs.sizing import engine_plan
 
 Answers = Generator[Answer | Failure, None, None]

@@ -1,17 +1,18 @@
-"""Files of text that users name; and writing, so that a kill at any moment leaves no half file.
+"""Files of text and JSON that users name; and writing, so that a kill at any moment leaves no half file.
 
 What is written has a temporary name first and is then renamed.
 """
 
 import errno
 import hashlib
+import json
 import os
 import re
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import psutil
 
@@ -57,6 +58,37 @@ def read_text(path: Path, name: str) -> str:
         raise UsageError(f"{name} {path}: {error.strerror}", "name a text file") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{name} {path}: not UTF-8 text", "save it as UTF-8") from error
+
+
+def read_json(path: Path, unreadable: str, broken: str) -> Any:
+    """What a JSON file holds; raises UsageError with the mend `unreadable` or, for one that is no JSON, `broken`."""
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}", unreadable) from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: not whole JSON ({error})", broken) from error
+
+
+def read_object(path: Path) -> dict[str, Any] | None:
+    """The JSON object in a file, or None if there is no whole one."""
+    try:
+        document = read_json(path, "", "") if path.is_file() else None  # of a pipe, there may be no end
+    except (UsageError, OSError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def schema_of(document: Any) -> Any:
+    """What a JSON document says its `schema` is; None without one."""
+    return document.get("schema") if isinstance(document, dict) else None
+
+
+def check_schema(document: Any, schema: str, path: Path, mend: str) -> None:
+    """Raise UsageError for a document, that of `path`, of another schema."""
+    found = schema_of(document)
+    if found != schema:
+        raise UsageError(f'{path}: its schema is {json.dumps(found)}, this version reads "{schema}"', mend)
 
 
 @contextmanager

@@ -22,13 +22,13 @@ from personaplex.runs.jobs import make_jobs
 from personaplex.runs.ledger import Counts, Ledger
 from personaplex.runs.models.located import LocatedModel, locate_model
 from personaplex.runs.observer import Observer, Standing
-from personaplex.runs.places import Places
-from personaplex.runs.plan import locate_voices, plan_items
-from personaplex.runs.planned import PlannedItem
-from personaplex.runs.request import BatchRequest
+from personaplex.runs.planning.places import Places
+from personaplex.runs.planning.plan import locate_voices, plan_items
+from personaplex.runs.planning.planned import PlannedItem
+from personaplex.runs.planning.request import BatchRequest
+from personaplex.runs.planning.todo import choose_items
 from personaplex.runs.settings import Started, run_record, write_record
 from personaplex.runs.sizing import engine_plan
-from personaplex.runs.todo import choose_items
 
 log = logging.getLogger(__name__)
 

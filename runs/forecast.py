@@ -10,11 +10,11 @@ from personaplex.core.machine.memory import cache_bytes, choose_slots, model_siz
 from personaplex.runs.jobs import is_of_options, planned_frames
 from personaplex.runs.models.known import known_model
 from personaplex.runs.models.located import pick_device
-from personaplex.runs.places import Places
-from personaplex.runs.plan import plan_items
-from personaplex.runs.prompts import prompt_lengths
-from personaplex.runs.request import BatchRequest
-from personaplex.runs.todo import choose_items
+from personaplex.runs.planning.places import Places
+from personaplex.runs.planning.plan import plan_items
+from personaplex.runs.planning.prompts import prompt_lengths
+from personaplex.runs.planning.request import BatchRequest
+from personaplex.runs.planning.todo import choose_items
 
 PROMPT_ALLOWANCE = 256  # positions that are counted for a prompt whose length isn't known
 

@@ -10,8 +10,8 @@ from personaplex.core.engine.prompt_length import PromptLength
 from personaplex.core.errors import InputError, PersonaplexError
 from personaplex.core.weights.model import Model
 from personaplex.runs.choices import Alignment, LongAudio
-from personaplex.runs.planned import PlannedItem
-from personaplex.runs.request import CallOptions
+from personaplex.runs.planning.planned import PlannedItem
+from personaplex.runs.planning.request import CallOptions
 from personaplex.voices.loading import load_voice
 
 Failed = Callable[[PlannedItem, PersonaplexError], bool]

@@ -9,7 +9,7 @@ from personaplex.core.corpus.items import Item, Refused
 from personaplex.core.corpus.results import ResultRow, failed_row, merge_results
 from personaplex.core.errors import PersonaplexError
 from personaplex.core.faults import shown
-from personaplex.runs.planned import PlannedItem
+from personaplex.runs.planning.planned import PlannedItem
 
 FLUSH_SECONDS = 20.0
 

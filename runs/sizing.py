@@ -7,7 +7,7 @@ from personaplex.core.engine.job import Job
 from personaplex.core.machine.memory import allocatable_slots, cache_bytes, choose_slots, free_bytes
 from personaplex.core.weights.model import Model
 from personaplex.runs.observer import Observer, Sizing
-from personaplex.runs.request import CallOptions
+from personaplex.runs.planning.request import CallOptions
 
 
 def engine_plan(jobs: Sequence[Job], options: CallOptions, model: Model, observer: Observer) -> Plan:

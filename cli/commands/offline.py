@@ -90,7 +90,7 @@ def offline(
     from personaplex.prompts.chosen import prompt_text
     from personaplex.runs.call import CallRequest, run_call
     from personaplex.runs.models.located import ModelOptions
-    from personaplex.runs.plan import check_channel
+    from personaplex.runs.planning.plan import check_channel
 
     log.info("imported in %.2f s", time.perf_counter() - begun)
     wav = output_wav or Path(f"{input_wav.stem}.agent.wav")

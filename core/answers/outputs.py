@@ -33,8 +33,8 @@ from personaplex.core.errors import UsageError
 from personaplex.core.files import Staged, encoded
 from personaplex.core.lm.tokenizer import Tokenizer
 from personaplex.core.machine.device_kind import device_kind
-from personaplex.core.nn import compiled
 from personaplex.core.nn.invariant import are_invariant
+from personaplex.core.nn.kernels import compiled
 from personaplex.core.nn.precision import cuda_info
 from personaplex.core.nn.products import ways
 from personaplex.core.sampling.draw import Sampling

@@ -5,7 +5,6 @@ names, or what has changed since, is somebody's work: it is never replaced or re
 """
 
 import hashlib
-import json
 import os
 from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
@@ -13,18 +12,9 @@ from typing import Any
 
 from personaplex.core.answers.transcript import SCHEMA
 from personaplex.core.errors import InputError
-from personaplex.core.files import Staged, stale_parts
+from personaplex.core.files import Staged, read_object, stale_parts
 
 MEND = "move it away, or choose another folder with -o"
-
-
-def read_document(path: Path) -> dict[str, Any] | None:
-    """The transcript document in `path`, or None if there is no whole one."""
-    try:
-        document = json.loads(path.read_bytes() if path.is_file() else b"")  # of a pipe, there may be no end
-    except (OSError, ValueError, RecursionError):
-        return None
-    return document if isinstance(document, dict) else None
 
 
 def made_files(said: Mapping[str, Any] | None, folder: Path) -> dict[Path, str]:
@@ -37,7 +27,7 @@ def made_files(said: Mapping[str, Any] | None, folder: Path) -> dict[Path, str]:
 
 def made_with(transcript: Path) -> dict[Path, str]:
     """The files that were made with the transcript in a file; none if there is none."""
-    return made_files(read_document(transcript), transcript.parent)
+    return made_files(read_object(transcript), transcript.parent)
 
 
 def is_unchanged(path: Path, sha256: str) -> bool:
@@ -60,7 +50,7 @@ def refuse_foreign(
     be swept before.
     """
     _check_folder(transcript.parent)
-    document = read_document(transcript)
+    document = read_object(transcript)
     known = {**made, **made_files(document, transcript.parent)}
     for path in outputs:
         if path in gone or not os.path.lexists(path):
@@ -103,6 +93,6 @@ def leftovers(outputs: Iterable[Path]) -> tuple[list[Path], list[Path]]:
         if path.suffix == ".json":
             owned = made_with(path)
             for part in stale:
-                named = made_files(read_document(part), path.parent)
+                named = made_files(read_object(part), path.parent)
                 orphans += [file for file, sha256 in named.items() if file not in owned and is_unchanged(file, sha256)]
     return parts, orphans

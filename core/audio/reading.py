@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import soxr
 
-from personaplex.core.audio.opening import opened, reading
+from personaplex.core.audio.formats.opening import opened, reading
+from personaplex.core.audio.formats.source import BLOCK, CUT_SHORT, Header, Source, UndecodableError
 from personaplex.core.audio.sound import Sound
-from personaplex.core.audio.source import BLOCK, CUT_SHORT, Header, Source, UndecodableError
 from personaplex.core.config import FRAME_SAMPLES, SAMPLE_RATE
 from personaplex.core.errors import InputError, UsageError
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from personaplex.core.audio.source import Block, Header
+from personaplex.core.audio.formats.source import Block, Header
 from personaplex.core.errors import UsageError
 
 ARRAY = "<array>"
@@ -53,7 +53,7 @@ class Sound:
 
 
 class SoundSource:
-    """A sound as an open recording: see `personaplex.core.audio.source.Source`."""
+    """A sound as an open recording: see `personaplex.core.audio.formats.source.Source`."""
 
     warnings: tuple[str, ...] = ()
 

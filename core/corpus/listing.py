@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from personaplex.core.audio.suffixes import RECORDING_SUFFIXES
+from personaplex.core.audio.formats.suffixes import RECORDING_SUFFIXES
 from personaplex.core.corpus.items import Item, Refused, Source
 from personaplex.core.corpus.manifest import KNOWN, PATHS, BadRow, Row, number_as_text, read_rows
 from personaplex.core.corpus.naming import id_fault, unhidden

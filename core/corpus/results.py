@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from personaplex.core.errors import InputError, UsageError
-from personaplex.core.files import make_folder, remove_stale_parts, write_text
+from personaplex.core.files import make_folder, read_object, remove_stale_parts, schema_of, write_text
 
 if TYPE_CHECKING:
     from personaplex.core.corpus.items import Item, Refused  # which imports torch; comparing results needs none
@@ -150,12 +150,7 @@ def check_own_files(folder: Path) -> None:
     path = folder / RUN
     if not _is_there(path):
         return
-    try:
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        document = None
-    schema = document.get("schema") if isinstance(document, dict) else None
-    if not str(schema).startswith(SCHEMA.partition("/")[0] + "/"):
+    if not str(schema_of(read_object(path))).startswith(SCHEMA.partition("/")[0] + "/"):
         raise UsageError(f"{path}: is there and is no record of a run, and is not replaced", MEND)
 
 

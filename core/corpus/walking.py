@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from personaplex.core.audio.suffixes import RECORDING_SUFFIXES
+from personaplex.core.audio.formats.suffixes import RECORDING_SUFFIXES
 from personaplex.core.corpus.items import PassedOver
 from personaplex.core.corpus.results import RUN
 

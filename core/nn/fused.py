@@ -20,7 +20,7 @@ def fault(gpu: int) -> str:
     """Why the GPU with this number does not run the kernels; empty where it does."""
     if find_spec("triton") is None:
         return "Triton is not installed"
-    from personaplex.core.nn import fused_check
+    from personaplex.core.nn.kernels import fused_check
 
     try:
         wrong = fused_check.differing(torch.device("cuda", gpu))

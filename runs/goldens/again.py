@@ -14,7 +14,7 @@ from personaplex.core.weights.model import Overrides
 from personaplex.prompts.chosen import prompt_text
 from personaplex.runs.choices import DEFAULT_SEED, Dtype, Existing
 from personaplex.runs.models.located import ModelOptions
-from personaplex.runs.request import BatchRequest, SourceOptions
+from personaplex.runs.planning.request import BatchRequest, SourceOptions
 from personaplex.runs.settings import CallSettings, parsed
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from personaplex.core.errors import InputError
-from personaplex.runs import places
+from personaplex.runs.planning import places
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Desk

@@ -9,7 +9,7 @@ import av
 import numpy as np
 import soundfile
 
-from personaplex.core.audio.mpeg import streams
+from personaplex.core.audio.formats.mpeg import streams
 
 RATE = 24_000
 

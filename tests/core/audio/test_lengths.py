@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from personaplex.core.audio import reading, source
+from personaplex.core.audio import reading
+from personaplex.core.audio.formats import source
 from personaplex.core.errors import InputError
 from tests.core.audio.sounds import RATE, bare_mp3, encoded, form, noise, riff, tone
 
