@@ -88,18 +88,20 @@ def of_devices(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def of_commands(monkeypatch: pytest.MonkeyPatch, model: Path) -> Iterator[Callable[[], int]]:
     """Commands that fail, each after what makes it fail."""
 
+    def failing(*arguments: str | Path) -> Callable[[], int]:
+        def ended() -> int:
+            monkeypatch.setattr(sys, "argv", ["personaplex", *map(str, arguments)])
+            with pytest.raises(SystemExit) as caught:
+                run()
+            assert isinstance(caught.value.code, int)
+            return caught.value.code
+
+        return ended
+
     def offline(*options: str | Path) -> Callable[[], int]:
         # A later option takes the place of an earlier one.
         fixed = ("--model", "tiny", "--input-wav", CALL, "--voice-prompt", VOICE, "--output-wav", "out.wav", "--quiet")
-
-        def failing() -> int:
-            monkeypatch.setattr(sys, "argv", ["personaplex", "offline", *map(str, (*fixed, *options))])
-            with pytest.raises(SystemExit) as ended:
-                run()
-            assert isinstance(ended.value.code, int)
-            return ended.value.code
-
-        return failing
+        return failing("offline", *fixed, *options)
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     yield offline("--device", "cuda")
@@ -110,6 +112,9 @@ def of_commands(monkeypatch: pytest.MonkeyPatch, model: Path) -> Iterator[Callab
     soundfile.write("calls/clinic.wav", np.zeros(24_000), 24_000)
     yield offline("--input-wav", "calls/nix.wav")
     yield offline("--input-wav", "calls/clinic.wav", "--channel", "right")
+    Path("out").mkdir()
+    Path("out/clinic.wav").touch()
+    yield failing("batch", "calls", "-o", "out", "--model", "tiny", "--voice-prompt", VOICE, "--quiet")
     monkeypatch.setitem(sys.modules, "av", None)
     Path("call.m4a").write_bytes(b"\0\0\0\x18ftypM4A ")
     yield offline("--input-wav", "call.m4a")
@@ -118,17 +123,24 @@ def of_commands(monkeypatch: pytest.MonkeyPatch, model: Path) -> Iterator[Callab
     shutil.copytree(model, "model")
     weights = Path("model/model.safetensors")
     tensors = load_file(weights)
+    whole = tensors["transformer.layers.0.gating.linear_in.weight"].copy()
+    tensors["transformer.layers.0.gating.linear_in.weight"].reshape(-1)[whole.size // 2 :] = 0
+    save_file(tensors, weights)
+    yield offline("--model", "model")
+    tensors["transformer.layers.0.gating.linear_in.weight"] = whole
     tensors["head.weight"] = tensors.pop("text_linear.weight")
     save_file(tensors, weights)
     yield offline("--model", "model")
     weights.write_bytes(weights.read_bytes()[:100_000])
     yield offline("--model", "model")
 
-    def full(_: int) -> None:
+    def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
     yield offline("--input-wav", "calls/clinic.wav")
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(write=full, flush=full, fileno=full))
+    yield failing("--version")
 
 
 def test_errors(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], build_model: BuildModel) -> None:
