@@ -6,7 +6,8 @@ FFmpeg takes almost anything for sound if it is asked to guess, so the format is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +15,12 @@ import numpy as np
 
 from personaplex.core.audio.formats.mpeg import streams
 from personaplex.core.audio.formats.source import (
+    BLOCK,
     CONVERT,
     CUT_SHORT,
     Block,
     Header,
     UndecodableError,
-    counted,
     file_size,
     other_shape,
 )
@@ -48,6 +49,8 @@ _STARTS = {  # FFmpeg's name of a format, and how a file of it begins
     "caf": rb"caff",
     "au": rb"\.snd",
 }
+SHARED = frozenset({"wav", "flac", "ogg", "aiff", "caf", "au", "mp3"})
+"""Formats that libsndfile knows too, though not with every kind of sound in them."""
 _SCALE = {"u8": 2**7, "s16": 2**15, "s32": 2**31, "flt": 1, "dbl": 1}
 _MOST_CHANNELS = 8  # PyAV reads beyond its memory for more in planes of their own
 _PADDING = 2  # codec frames that an encoder may put behind the sound, at most
@@ -72,15 +75,15 @@ def media_format(path: Path) -> str | None:
 class MediaSource:
     """The first audio stream of `path`, in FFmpeg's format `name`.
 
-    Raises `InputError` if PyAV is not there, which then says `reason`, why it is needed, or if there is no sound that
-    it can decode.
+    Raises `InputError` if PyAV is not there, which then says what is `without` it, or if there is no sound that it can
+    decode.
     """
 
-    def __init__(self, path: Path, name: str, reason: str) -> None:
+    def __init__(self, path: Path, name: str, without: str) -> None:
         try:
             import av
         except ImportError as error:
-            raise InputError(f"{path}: {reason}, and PyAV is not installed", MISSING) from error
+            raise InputError(f"{path}: {without}", MISSING) from error
         self._path, self._name, self._av = path, name, av
         self._file = View(path, ((0, file_size(path)),))  # which forgives offsets that make no sense
         self._container: InputContainer | None = None
@@ -89,7 +92,7 @@ class MediaSource:
             self._restart()
             self._rate, self._channels = self._shape()
             self._restart()
-            self._count = counted(path, 0, self._next)
+            self._count = _counted(path, self._next)
             self._restart()
         except BaseException:
             self.close()
@@ -205,3 +208,33 @@ def _samples(frame: AudioFrame) -> Block:
     zero = _SCALE[kind] if kind == "u8" else 0
     scaled: Block = (data.astype(np.float32) - zero) / np.float32(_SCALE[kind])
     return scaled
+
+
+@dataclass(frozen=True)
+class _Count:
+    """The frames that a decoder gives, and whether it came to the file's end."""
+
+    frames: int
+    whole: bool
+
+
+_counts: dict[tuple[Path, int, int], _Count] = {}
+
+
+def _counted(path: Path, read: Callable[[int], Block]) -> _Count:
+    """The frames that `read` gives of `path`: decoded once in a process, unless the file changes."""
+    status = path.stat()
+    key = path.absolute(), status.st_size, status.st_mtime_ns
+    if key not in _counts:
+        _counts[key] = _count(read)
+    return _counts[key]
+
+
+def _count(read: Callable[[int], Block]) -> _Count:
+    frames = 0
+    try:
+        while length := len(read(BLOCK)):
+            frames += length
+    except UndecodableError:
+        return _Count(frames, whole=False)
+    return _Count(frames, whole=True)

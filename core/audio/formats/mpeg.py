@@ -1,15 +1,18 @@
-"""Where the MP3 streams of a file lie, and whether the header of each tells the truth about its length.
+"""Where the MP3 streams of a file lie, and how long each is: by its frames, which are counted one by one.
 
 An encoder that can go back puts a frame before the sound that counts the others ("Xing" or "Info"). libsndfile believes
 it, and without one guesses from the size and the first frame.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 _SYNC = re.compile(rb"\xff[\xe2-\xff]")
 _COUNTED = re.compile(rb"Xing|Info")
+_TAGS = re.compile(rb"ID3|TAG|APETAGEX|LYRICSBEGIN")
 _KBPS = (
     (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),  # MPEG 1
     (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),  # MPEG 2 and 2.5
@@ -17,21 +20,35 @@ _KBPS = (
 _RATES = (44_100, 48_000, 32_000)
 _DECODER_DELAY = 529  # samples
 _ENOUGH = 3  # frames in a row that make a stream
+_LONGEST = 1442  # bytes of a frame, which may be in part at a cut file's end
 
 
 @dataclass(frozen=True)
 class Stream:
-    """An MP3 stream's first byte and the one after its last.
+    """Whole MP3 frames of one rate, one after the other: the first byte and the one after the last.
 
-    It is `headed` if a frame that counts the others stands first, and `counted` if that one is right. Of a headed one
-    its decoder leaves out `skipped` samples at the start, which are the encoder's.
+    It is `headed` if a frame that counts the others stands first. `samples` are those of the sound, None where that
+    frame is right and the decoder knows better: it also leaves out what the encoder put around the sound. The stream is
+    `cut` if fewer frames follow than were counted. `damaged` counts the gaps that hold more than a tag: before it, and
+    of the last stream also behind it.
     """
 
     start: int
     end: int
     headed: bool
-    counted: bool
+    samples: int | None
     skipped: int = 0
+    cut: bool = False
+    damaged: int = 0
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Frames that follow each other, of one shape."""
+
+    start: int
+    end: int
+    frames: int
 
 
 def streams(path: Path, start: int, end: int) -> list[Stream]:
@@ -39,23 +56,14 @@ def streams(path: Path, start: int, end: int) -> list[Stream]:
     with path.open("rb") as file:
         file.seek(start)
         data = file.read(end - start)
-    headers = [
-        place for match in _COUNTED.finditer(data) if (place := _counting_frame(data, match.start())) is not None
-    ]
-    first = _first_frame(data)
-    if first is None:
+    heads = {place for match in _COUNTED.finditer(data) if (place := _counting_frame(data, match.start())) is not None}
+    runs = list(_runs(data, heads))
+    if not runs:
         return []
-    places = sorted({first, *(place for place in headers if place > first)})
-    found = []
-    for place, stop in zip(places, [*places[1:], len(data)], strict=True):
-        surplus = _surplus(data, place, stop) if place in headers else None
-        if place not in headers:
-            found.append(Stream(start + place, start + stop, headed=False, counted=False))
-        elif surplus is None or surplus > 0:  # what it doesn't count would not be heard
-            found.append(Stream(start + place + _size(data, place), start + stop, headed=False, counted=False))
-        else:
-            found.append(Stream(start + place, start + stop, True, not surplus, _skipped(data, place)))
-    return found
+    between = (data[before.end : run.start] for before, run in pairwise(runs))
+    damaged: list[int] = [_is_junk(data[: runs[0].start]), *map(_is_damaged, between)]
+    damaged[-1] += _is_junk(data[runs[-1].end :])
+    return [_stream(data, run, start, run.start in heads, gaps) for run, gaps in zip(runs, damaged, strict=True)]
 
 
 def tag_length(head: bytes) -> int:
@@ -63,6 +71,57 @@ def tag_length(head: bytes) -> int:
     if head[:3] != b"ID3" or len(head) < 10:
         return 0
     return 10 + sum(byte << shift for byte, shift in zip(head[6:10], (21, 14, 7, 0), strict=True))
+
+
+def _stream(data: bytes, run: _Run, offset: int, headed: bool, damaged: int) -> Stream:
+    """The stream of a run, without its counting frame if that would hide some of the sound."""
+    long = 1152 if data[run.start + 1] & 8 else 576  # samples of a frame
+    start, end, frames = offset + run.start, offset + run.end, run.frames
+    promised = _promised(data, run.start) if headed else None
+    if promised is not None and promised in (frames, frames - 1):  # some encoders count their counting frame too
+        return Stream(start, end, True, None, _skipped(data, run.start), damaged=damaged)
+    if promised is not None and promised > frames:
+        skipped = _skipped(data, run.start)
+        return Stream(start, end, True, max(0, (frames - 1) * long - skipped), skipped, True, damaged)
+    if headed:
+        start, frames = start + _size(data, run.start), frames - 1
+    return Stream(start, end, False, frames * long, damaged=damaged)
+
+
+def _runs(data: bytes, heads: set[int]) -> Iterator[_Run]:
+    """All runs of frames; one ends where another shape begins, or a frame of `heads`."""
+    at = _next_frame(data, 0)
+    while at is not None:
+        start, shape, frames = at, _shape(data, at), 0
+        while (size := _size(data, at)) and at + size <= len(data) and _shape(data, at) == shape:
+            if frames and at in heads:
+                break
+            at, frames = at + size, frames + 1
+        yield _Run(start, at, frames)
+        at = _next_frame(data, at)
+
+
+def _next_frame(data: bytes, at: int) -> int | None:
+    """Where the next frame starts that is followed by others, or by the end."""
+    at += tag_length(data[at : at + 10])  # pictures in a tag hold anything
+    for match in _SYNC.finditer(data, min(at, len(data))):
+        if _is_run(data, match.start()):
+            return match.start()
+    return None
+
+
+def _is_run(data: bytes, at: int) -> bool:
+    """Whether some frames of one shape follow each other from `at` on, or fewer up to the end."""
+    shape, frames = _shape(data, at), 0
+    while frames < _ENOUGH and (size := _size(data, at)) and at + size <= len(data) and _shape(data, at) == shape:
+        at, frames = at + size, frames + 1
+    return frames == _ENOUGH or (frames > 0 and at == len(data))
+
+
+def _shape(data: bytes, at: int) -> tuple[int, ...]:
+    """What must not change within a stream: version, rate, and whether it has one channel."""
+    head = data[at + 1 : at + 4]
+    return (head[0] & 0x1E, head[1] & 0x0C, head[2] & 0xC0 == 0xC0) if len(head) == 3 else ()
 
 
 def _size(data: bytes, at: int) -> int:
@@ -78,28 +137,14 @@ def _size(data: bytes, at: int) -> int:
     return (144 if one else 72) * 1000 * _KBPS[not one][kbps] // hertz + (head[2] >> 1 & 1)
 
 
-def _run(data: bytes, at: int, limit: int) -> int:
-    """How many frames follow each other from `at` on, `limit` at most."""
-    count = 0
-    while count < limit and (size := _size(data, at)):
-        at += size
-        count += at <= len(data)
-    return count
+def _is_damaged(gap: bytes) -> bool:
+    """Whether what lies between two streams is more than a tag."""
+    return bool(gap) and not _TAGS.match(gap)
 
 
-def _first_frame(data: bytes) -> int | None:
-    at = tag_length(data[:10])  # pictures in a tag hold anything
-    for match in _SYNC.finditer(data, min(at, len(data))):
-        if _run(data, match.start(), _ENOUGH) == _ENOUGH or _is_last(data, match.start()):
-            return match.start()
-    return None
-
-
-def _is_last(data: bytes, at: int) -> bool:
-    """Whether the frames from `at` on, one or two, end with the data."""
-    while at < len(data) and (size := _size(data, at)):
-        at += size
-    return at == len(data)
+def _is_junk(end: bytes) -> bool:
+    """Whether what lies before the first stream or behind the last is more than a tag, zeros or a frame in part."""
+    return len(end) > _LONGEST and _is_damaged(end) and any(end)
 
 
 def _counting_frame(data: bytes, mark: int) -> int | None:
@@ -120,11 +165,7 @@ def _skipped(data: bytes, place: int) -> int:
     return (tag[21] << 4 | tag[22] >> 4) + _DECODER_DELAY
 
 
-def _surplus(data: bytes, place: int, stop: int) -> int | None:
-    """How many more frames follow that at `place` up to `stop` than it counts; None if it has no count."""
+def _promised(data: bytes, place: int) -> int | None:
+    """How many frames follow the counting one at `place` by its word, None if it does not say."""
     mark = next(match.end() for match in [_COUNTED.search(data, place)] if match)
-    if not data[mark + 3] & 1:
-        return None
-    promised = int.from_bytes(data[mark + 4 : mark + 8], "big")
-    more = _run(data[:stop], place + _size(data, place), promised + 1) - promised
-    return 0 if more == -1 else more  # some encoders count their counting frame too
+    return int.from_bytes(data[mark + 4 : mark + 8], "big") if data[mark + 3] & 1 else None

@@ -28,6 +28,8 @@ class MpegFile:
         with without_mpg123():
             self._file = ViewedFile(view)
         self.samplerate, self.channels, self.frames = self._file.samplerate, self._file.channels, self._file.frames
+        if stream.samples is not None:
+            self.frames = stream.samples
         self.format, self.extra_info = self._file.format, ""
         self.damaged = 0
         self._left = np.zeros((0, self.channels), np.float32)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from personaplex.core.audio.formats.media import MediaSource, media_format
+from personaplex.core.audio.formats.media import SHARED, MediaSource, media_format
 from personaplex.core.audio.formats.sndfile import SoundFileSource, UnreadableError
 from personaplex.core.audio.formats.source import CONVERT, Source
 from personaplex.core.audio.sound import Sound, SoundSource
@@ -19,6 +19,7 @@ _MENDS = {
     errno.EISDIR: "name an audio file inside it",
     errno.EACCES: "make the file readable for this user",
 }
+_UNKNOWN_LENGTH = "its header does not say how long it is, and PyAV, which would tell, is not installed"
 _HEADERLESS = {".vox", ".gsm"}  # telephony's formats that have no header
 _TEXT = 4096  # bytes to look at
 
@@ -73,18 +74,20 @@ def _source(path: Path) -> Source:
     try:
         source = SoundFileSource(path)
     except UnreadableError as error:
+        # libsndfile says "does not exist" of an .mp3 without MPEG frames, but the file was there a moment ago.
+        reason = "no audio found in it" if "not exist" in str(error) else str(error)
         name = media_format(path)
         if name is None:
-            # libsndfile says "does not exist" of an .mp3 without MPEG frames, but the file was there a moment ago.
-            reason = "no audio found in it" if "not exist" in str(error) else str(error)
             raise InputError(f"{path}: is not audio that can be read: {reason}", CONVERT) from error
-        return MediaSource(path, name, f"only PyAV can read its format ({name})")
+        if name in SHARED:
+            return MediaSource(path, name, f"is not audio that can be read without PyAV: {reason}")
+        return MediaSource(path, name, f"only PyAV can read its format ({name}), and PyAV is not installed")
     if source.guessed and not _believable(path):
         source.close()
         raise InputError(f"{path}: is not audio that can be read: it lacks the header of its format", CONVERT)
     if source.unknown_length:
         source.close()
-        return MediaSource(path, media_format(path) or "flac", "its header does not say how long it is")
+        return MediaSource(path, media_format(path) or "flac", _UNKNOWN_LENGTH)
     return source
 
 

@@ -3,40 +3,24 @@
 import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from functools import partial
 from pathlib import Path
 
 import soundfile
 
-from personaplex.core.audio.formats.chains import flac_parts, ogg_parts
-from personaplex.core.audio.formats.headers import Repaired, repaired
-from personaplex.core.audio.formats.mpeg import Stream, streams, tag_length
+from personaplex.core.audio.formats.headers import repaired
 from personaplex.core.audio.formats.mpeg_file import MpegFile
-from personaplex.core.audio.formats.source import (
-    CUT_SHORT,
-    Block,
-    Header,
-    UndecodableError,
-    counted,
-    file_size,
-    other_shape,
-)
+from personaplex.core.audio.formats.parts import Part, find_parts
+from personaplex.core.audio.formats.source import CUT_SHORT, Block, Header, UndecodableError, file_size, other_shape
 from personaplex.core.audio.formats.stderr import without_mpg123
-from personaplex.core.audio.formats.views import Piece, View, ViewedFile
+from personaplex.core.audio.formats.views import View, ViewedFile
 
 _UNKNOWN_LENGTH = 2**62  # libsndfile gives 2**63 - 1 for a FLAC that was written to a pipe
 _DAMAGED = "damaged pieces of the MP3, which may sound wrong: {}"
-_MPEG_STARTS = tuple(bytes([0xFF, second]) for second in range(0xE2, 0x100))
-_KNOWN = re.compile(rb"RIFF|RF64|fLaC|OggS|FORM|caff|\.snd|....ftyp", re.DOTALL)
 
 # libsndfile shortens the data of a cut file silently, and tells only its log. Programs that write to a pipe promise
 # about 2 or 4 GiB since they can't know better: such a promise says nothing.
 _PROMISE = re.compile(r"^\W*(?:data|SSND|Data Size)\s*: (\d+) \(should be (\d+)\)", re.MULTILINE)
 _EMPTY_PROMISE = 0x7FFF_0000
-
-
-_Part = Stream | tuple[Piece, ...]
-"""An MP3 stream, or bytes that make a sound file as `View` takes them; no pieces stand for the whole file."""
 
 
 class UnreadableError(Exception):
@@ -48,32 +32,34 @@ class SoundFileSource:
 
     def __init__(self, path: Path) -> None:
         mended = repaired(path, file_size(path))
-        self._path, self._parts = path, _parts(path, mended)
+        self._path, self._parts = path, find_parts(path, mended)
         self._told = mended.warnings if mended else ()
-        self._cut, self._damaged = False, 0
+        self._cut = any(part.cut for part in self._parts)
+        self._damaged = sum(part.stream.damaged for part in self._parts if part.stream)
         self._number, self._file = 0, _open(path, self._parts[0])
         try:
             self._format = self._file.samplerate, self._file.channels
-            self._cut = _breaks_promise(self._file.extra_info)
-            self._lengths = self._all_lengths()
+            self._cut |= _breaks_promise(self._file.extra_info)
+            self._lengths = [int(self._file.frames), *self._other_lengths()]
         except BaseException:
             self.close()
             raise
         self._at = 0  # in the open part
 
-    def _all_lengths(self) -> list[int]:
-        """The frames of each part, up to one that can't be opened."""
-        lengths: list[int] = []
-        for number, part in enumerate(self._parts):
+    def _other_lengths(self) -> Iterator[int]:
+        """The frames of each part but the first, up to one that can't be opened."""
+        seconds = self._file.frames / self._file.samplerate
+        for number, part in enumerate(self._parts[1:], start=1):
             try:
-                length, promised = _lengths(self._path, number, part, self._file)
+                file = _open(self._path, part)
             except UnreadableError:
-                self._cut = True
-                break
-            self._cut |= length < promised
-            lengths.append(length)
-        self._parts = self._parts[: len(lengths)]
-        return lengths
+                self._cut, self._parts = True, self._parts[:number]
+                return
+            with closing(file):
+                if (file.samplerate, file.channels) != self._format:
+                    raise other_shape(self._path, seconds)
+                seconds += file.frames / file.samplerate
+                yield int(file.frames)
 
     @property
     def header(self) -> Header:
@@ -109,10 +95,7 @@ class SoundFileSource:
         self._at = frame
 
     def read(self, count: int) -> Block:
-        """The next frames [≤ count, C]; none at the end.
-
-        Raises `UndecodableError`, and `InputError` where the shape changes.
-        """
+        """The next frames [≤ count, C]; none at the end. Raises `UndecodableError`."""
         while True:
             left = self._lengths[self._number] - self._at
             block = _read(self._file, min(count, left))
@@ -134,46 +117,14 @@ class SoundFileSource:
             with _told():
                 self._number, self._file = number, _open(self._path, self._parts[number])
         self._at = 0
-        if (self._file.samplerate, self._file.channels) != self._format:
-            raise other_shape(self._path, sum(self._lengths[:number]) / self._format[0])
 
 
-def _parts(path: Path, mended: Repaired | None) -> list[_Part]:
-    """The sound files within `path`: one, but for chains."""
-    size = file_size(path)
-    with path.open("rb") as file:
-        head = file.read(10)
-        if head[:3] == b"ID3":
-            file.seek(tag_length(head))
-            head = file.read(10)
-    if mended and not mended.mpeg:
-        return [mended.pieces]
-    if mended or _may_be_mpeg(head, path):
-        stretches = mended.pieces if mended else ((0, size),)
-        found = [s for stretch in stretches if not isinstance(stretch, bytes) for s in streams(path, *stretch)]
-        return [*found] or [()]
-    if head[:4] == b"OggS":
-        return _ranges(ogg_parts(path, size))
-    if head[:4] == b"fLaC":
-        return _ranges(flac_parts(path, size))
-    return [()]
-
-
-def _may_be_mpeg(head: bytes, path: Path) -> bool:
-    """Whether `path` begins with `head` as an MP3 does, or is called one and known for nothing else."""
-    return head[:2] in _MPEG_STARTS or (path.suffix.lower() == ".mp3" and not _KNOWN.match(head))
-
-
-def _ranges(found: list[tuple[int, int]]) -> list[_Part]:
-    return [(stretch,) for stretch in found] if len(found) > 1 else [()]
-
-
-def _open(path: Path, part: _Part) -> soundfile.SoundFile | MpegFile:
+def _open(path: Path, part: Part) -> soundfile.SoundFile | MpegFile:
     try:
-        if isinstance(part, Stream):
-            return MpegFile(path, part)
+        if part.stream:
+            return MpegFile(path, part.stream)
         with without_mpg123():  # it looks for MP3 in what nothing else knows
-            file = ViewedFile(View(path, part)) if part else soundfile.SoundFile(path)
+            file = ViewedFile(View(path, part.pieces)) if part.pieces else soundfile.SoundFile(path)
     except soundfile.LibsndfileError as error:
         raise UnreadableError(error.error_string.rstrip(".")) from error
     if file.format == "MP3":
@@ -190,19 +141,6 @@ def _read(file: soundfile.SoundFile | MpegFile, count: int) -> Block:
 
 def _damaged(file: soundfile.SoundFile | MpegFile) -> int:
     return file.damaged if isinstance(file, MpegFile) else 0
-
-
-def _lengths(path: Path, number: int, part: _Part, first: soundfile.SoundFile | MpegFile) -> tuple[int, int]:
-    """Frames of a part, and how many its header promises: by decoding it where that can't be trusted."""
-    trusted = not isinstance(part, Stream) or part.counted
-    if number == 0 and trusted:
-        return int(first.frames), 0
-    with closing(_open(path, part)) as file:
-        if trusted:
-            return int(file.frames), 0
-        count = counted(path, number, partial(_read, file))
-        promised = int(file.frames) if isinstance(part, Stream) and part.headed else count.frames + (not count.whole)
-        return count.frames, promised
 
 
 @contextmanager

@@ -1,7 +1,6 @@
-"""What an open recording is to those who read it, and where what is learnt of a file is kept for the process."""
+"""What an open recording is to those who read it, and the words for what is wrong with it."""
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -55,37 +54,6 @@ class Source(Protocol):
 
 class UndecodableError(Exception):
     """A decoder's word about data it can't decode."""
-
-
-@dataclass(frozen=True)
-class Count:
-    """The frames that a decoder gives, and whether it came to the file's end."""
-
-    frames: int
-    whole: bool
-
-
-_counted: dict[tuple[Path, int, int, int], Count] = {}
-
-
-def counted(path: Path, part: int, read: Callable[[int], Block]) -> Count:
-    """The frames that `read` gives of a part of `path`: decoded once in a process, unless the file changes."""
-    status = path.stat()
-    key = path.absolute(), status.st_size, status.st_mtime_ns, part
-    if key not in _counted:
-        _counted[key] = count_frames(read)
-    return _counted[key]
-
-
-def count_frames(read: Callable[[int], Block]) -> Count:
-    """The frames that `read` gives until its end, or until it can't go on."""
-    frames = 0
-    try:
-        while length := len(read(BLOCK)):
-            frames += length
-    except UndecodableError:
-        return Count(frames, whole=False)
-    return Count(frames, whole=True)
 
 
 def other_shape(path: Path, seconds: float) -> InputError:

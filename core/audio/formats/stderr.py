@@ -5,7 +5,7 @@ import re
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 _LOCK = threading.Lock()
 _MPG123 = re.compile(
@@ -22,10 +22,10 @@ def without_mpg123() -> Iterator[list[bytes]]:
     Its lines are in the list that this gives, once it is over.
     """
     lines: list[bytes] = []
-    with _LOCK, tempfile.TemporaryFile() as caught:
+    with _LOCK, ExitStack() as stack:
         try:
-            kept = os.dup(2)
-        except OSError:  # there is no standard error
+            caught, kept = stack.enter_context(tempfile.TemporaryFile()), os.dup(2)
+        except OSError:  # there is no standard error, or nowhere to keep what it is told
             yield lines
             return
         os.dup2(caught.fileno(), 2)

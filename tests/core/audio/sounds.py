@@ -5,7 +5,6 @@ import struct
 from fractions import Fraction
 from pathlib import Path
 
-import av
 import numpy as np
 import soundfile
 
@@ -56,7 +55,9 @@ def pcm(samples: np.ndarray) -> bytes:
 
 
 def media(samples: np.ndarray, container: str, codec: str, rate: int = RATE) -> bytes:
-    """Mono `samples` as FFmpeg encodes them."""
+    """Mono `samples` as FFmpeg encodes them, through PyAV."""
+    import av
+
     file = io.BytesIO()
     with av.open(file, "w", format=container) as output:
         stream = output.add_stream(codec, rate=rate, layout="mono")

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from personaplex.core.audio import reading
-from personaplex.core.audio.formats import source
 from personaplex.core.errors import InputError
 from tests.core.audio.sounds import RATE, bare_mp3, encoded, form, noise, riff, tone
 
@@ -85,15 +84,6 @@ def test_blocks_and_parts_of_an_mp3_are_the_same_samples(tmp_path: Path, headed:
         assert np.array_equal(reading.read(path, offset=offset).samples, whole[round(offset * RATE) :])
 
 
-def test_a_length_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.mp3"
-    lasts(path, bare_mp3(LOUD_THEN_QUIET, tmp_path), 10.0)
-    with monkeypatch.context() as patch:
-        patch.setattr(source, "count_frames", None)
-        reading.probe(path)
-    lasts(path, bare_mp3(QUIET_THEN_LOUD[: 5 * RATE], tmp_path), 5.0)
-
-
 def test_the_decoders_own_messages(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.mp3"
     data = bytearray(bare_mp3(noise(10 * RATE), tmp_path, bitrate_mode="CONSTANT"))
@@ -106,7 +96,60 @@ def test_the_decoders_own_messages(tmp_path: Path, capfd: pytest.CaptureFixture[
     assert any(warning.startswith("damaged pieces of the MP3") for warning in recording.warnings)
 
 
+@pytest.mark.parametrize("headed", [True, False])
+@pytest.mark.parametrize("damage", ["header", "zeros", "ones", "noise", "lead"])
+def test_an_mp3_goes_on_behind_damage(tmp_path: Path, headed: bool, damage: str) -> None:
+    """libsndfile ends at a header that it can't read."""
+    path = tmp_path / "a.mp3"
+    sound, options = tone(20 * RATE), {"bitrate_mode": "CONSTANT"}
+    data = encoded(sound, "MP3", **options) if headed else bare_mp3(sound, tmp_path, **options)
+    middle = data.index(data[-1000:][data[-1000:].index(b"\xff\xf3") :][:2], len(data) // 2)
+    junk = {
+        "header": bytes([0xFF, 0x5A, 0x5A, 0x5A]),
+        "zeros": bytes(1000),
+        "ones": b"\xff" * 1000,
+        "noise": np.random.default_rng(1).bytes(1000),
+    }
+    if damage == "lead":
+        path.write_bytes(np.random.default_rng(1).bytes(5000) + data)
+    else:
+        path.write_bytes(data[:middle] + junk[damage] + data[middle + len(junk[damage]) :])
+    recording = reading.read(path, rate=RATE)
+    assert recording.info.duration == reading.probe(path).duration == pytest.approx(20, abs=1.5)
+    assert recording.warnings
+
+
+def test_pictures_between_joined_mp3s(tmp_path: Path) -> None:
+    part = bare_mp3(LOUD_THEN_QUIET, tmp_path, **VARIABLE)
+    tag = b"ID3\x04\0\0\0\x03\0\0" + np.random.default_rng(0).bytes(3 * 128 * 128)
+    lasts(tmp_path / "a.mp3", part + tag + part, 20.0, slack=0.2)
+
+
+def test_joined_mp3s_of_two_rates(tmp_path: Path) -> None:
+    path = tmp_path / "a.mp3"
+    parts = [bare_mp3(tone(rate, rate), tmp_path, rate=rate) for rate in (RATE, 16_000)]
+    path.write_bytes(b"".join(parts))
+    for look in (reading.read, reading.probe):
+        with pytest.raises(InputError, match=r"a\.mp3: its rate or its number of channels changes at 1\.\d\d s"):
+            look(path)
+
+
 # Chains
+
+
+@pytest.mark.parametrize("subtype", ["OPUS", "VORBIS"])
+@pytest.mark.parametrize("damage", ["cut", "last page", "last header", "a page within"])
+def test_an_ogg_that_lacks_sound_says_so(tmp_path: Path, subtype: str, damage: str) -> None:
+    path = tmp_path / "a.ogg"
+    data = bytearray(encoded(noise(10 * RATE), "OGG", subtype))
+    last = data.rindex(b"OggS")
+    if damage == "cut":
+        del data[last + 40 :]
+    else:
+        place = last + {"last page": 40, "last header": 0, "a page within": -1000}[damage]
+        data[place] ^= 0xFF
+    path.write_bytes(data)
+    assert any("cut short" in warning for warning in reading.read(path).warnings)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from personaplex.core.audio.formats.suffixes import MEDIA_SUFFIXES, SOUNDFILE_SU
 from personaplex.core.errors import InputError
 from tests.core.audio.sounds import RATE, encoded, media, noise, tone
 
+pytest.importorskip("av")
+
 FORMATS = {  # container, codec, rate; the most that its encoder may leave around the sound, in samples
     "a.m4a": ("ipod", "aac", RATE, 0),
     "a.mp4": ("mp4", "aac", RATE, 0),
@@ -57,6 +59,16 @@ def test_a_part_is_the_same_samples(tmp_path: Path, name: str) -> None:
     assert np.array_equal(part, whole[round(1.25 * rate) : round(1.75 * rate)])
 
 
+def test_a_length_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, "a.aac")
+    known = reading.probe(path)
+    with monkeypatch.context() as patch:
+        patch.setattr("personaplex.core.audio.media._count", None)
+        assert reading.probe(path) == known
+    write(tmp_path, "a.aac", seconds=2)
+    assert reading.probe(path).frames < known.frames
+
+
 @pytest.mark.parametrize("width", ["PCM_16", "PCM_24"])
 def test_a_flac_of_unknown_length(tmp_path: Path, width: str) -> None:
     path = tmp_path / "a.flac"
@@ -84,7 +96,7 @@ def test_damage_is_left_out_and_told(tmp_path: Path) -> None:
     assert reading.probe(path).frames == round(recording.info.duration * RATE)
 
 
-@pytest.mark.parametrize("name", ["a.m4a", "a.webm", "a.wav", "a.g722", "a.amr", "a.wma"])
+@pytest.mark.parametrize("name", ["a.m4a", "a.webm", "a.g722", "a.amr", "a.wma"])
 def test_without_pyav_the_extra_is_named(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path, name)
     monkeypatch.setitem(sys.modules, "av", None)
@@ -94,6 +106,24 @@ def test_without_pyav_the_extra_is_named(tmp_path: Path, name: str, monkeypatch:
         ) as caught:
             look(path)
         assert "personaplex[media]" in caught.value.mend
+
+
+def test_another_kind_of_sound_in_a_wav_without_pyav(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, "a.wav")
+    monkeypatch.setitem(sys.modules, "av", None)
+    with pytest.raises(InputError, match=r"a\.wav: is not audio that can be read without PyAV: .*Malformed") as caught:
+        reading.read(path)
+    assert "personaplex[media]" in caught.value.mend
+
+
+def test_damage_leaves_the_standard_error_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for name in ("a.m4a", "a.aac", "a.wma", "a.webm"):
+        path = write(tmp_path, name)
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2 : len(data) // 2 + 300] = np.random.default_rng(0).bytes(300)
+        path.write_bytes(data)
+        reading.read(path)
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("name", ["a.webm", "a.aac", "a.wma", "a.amr"])
