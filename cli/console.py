@@ -5,8 +5,7 @@ import os
 import sys
 from enum import StrEnum
 
-import typer
-
+from personaplex.cli.streams import Guarded
 from personaplex.core.errors import PersonaplexError
 
 
@@ -49,7 +48,7 @@ class _Formatter(logging.Formatter):
 def notice(text: str) -> None:
     """A message that is shown unless errors alone are wanted."""
     if log.isEnabledFor(logging.WARNING):
-        typer.echo(text, err=True)
+        print(text, file=sys.stderr, flush=True)
 
 
 def is_debug() -> bool:
@@ -59,11 +58,21 @@ def is_debug() -> bool:
 
 def show_error(error: PersonaplexError) -> None:
     """What is wrong and its mend, a line each."""
-    typer.echo(f"error: {error.what}", err=True)
+    print(f"error: {error.what}", file=sys.stderr)
     if error.mend:
-        typer.echo(f"  {error.mend}", err=True)
+        print(f"  {error.mend}", file=sys.stderr)
+    sys.stderr.flush()
 
 
 def result(text: str) -> None:
-    """A line of results."""
-    typer.echo(text)
+    """A line of what was asked for; that it could not be delivered is an error at the command's end."""
+    print(text, flush=True)
+
+
+def summary(text: str) -> None:
+    """A line about files that are written; that it could not be delivered changes nothing."""
+    if isinstance(sys.stdout, Guarded):
+        sys.stdout.write(f"{text}\n", is_result=False)
+        sys.stdout.flush(is_result=False)
+    else:
+        print(text, flush=True)

@@ -1,7 +1,7 @@
 """The `personaplex` command: its subcommands, and how their errors end."""
 
+import errno
 import os
-import signal
 import sys
 import traceback
 from importlib.metadata import version
@@ -9,13 +9,17 @@ from typing import Annotated, Any
 
 import typer
 
-from personaplex.cli import batch, bench, compare, doctor, models, offline, prompts, regress, voices
-from personaplex.cli.console import is_debug, show_error
+from personaplex.cli.commands import batch, bench, compare, doctor, models, offline, prompts, regress, voices
+from personaplex.cli.console import is_debug, log, result, show_error
+from personaplex.cli.interrupts import INTERRUPTED, ended_by_signals
 from personaplex.cli.options import is_settable, option_name
-from personaplex.core.device_errors import told_device_error
+from personaplex.cli.streams import Guarded, fill_closed, guarded
+from personaplex.core.errors import InputError, UsageError
+from personaplex.core.machine.device_errors import told_device_error
 from personaplex.voices.catalogue import VARIABLE
 
 ENVIRONMENT_PREFIX = "PERSONAPLEX"
+READER_LEFT = 128 + 13  # SIGPIPE, which not every system has
 
 # typer carries click inside; of click's usage error it shows only the subclass.
 _UsageError: Any = typer.BadParameter.__mro__[1]
@@ -44,7 +48,7 @@ app.add_typer(models.app, name="models")
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"personaplex {version('personaplex')}")
+        result(f"personaplex {version('personaplex')}")
         raise typer.Exit
 
 
@@ -78,20 +82,34 @@ def _add_variables(built: Any) -> None:
 
 
 def run() -> None:
-    """Entry point: exit codes 0, 1 (items failed), 2 (usage), 3 (model or environment), 4 (a difference), 130."""
+    """Entry point: exit codes 0, 1 (items failed), 2 (usage), 3 (model or environment), 4 (a difference), 128 + signal.
+
+    What standard output and error make of it is looked at last: it never changes what a command does.
+    """
     # Kernels' threads wait for each other by spinning, by default so long that two processes on the same cores bring
     # each other nearly to a stand. torch's OpenMP reads this when torch is imported.
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "3000")
+    fill_closed()
+    with guarded() as out, ended_by_signals() as seen:
+        code = _run()
+        if code == INTERRUPTED and seen:  # typer knows of Ctrl-C alone
+            code = 128 + seen[-1]
+        out.flush()
+        code = _delivered(out, code)
+    sys.exit(code)
+
+
+def _run() -> int:
     try:
         code = command()(standalone_mode=False)
     except _UsageError as error:
         if error.format_message():  # empty after a command without arguments, which has shown its help
-            typer.echo(f"error: {error.format_message()}", err=True)
-            typer.echo(f"  see `{error.ctx.command_path if error.ctx else 'personaplex'} --help`", err=True)
+            path = error.ctx.command_path if error.ctx else "personaplex"
+            show_error(UsageError(error.format_message(), f"see `{path} --help`"))
         code = error.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        code = 128 + signal.SIGINT
+        code = INTERRUPTED
     except Exception as error:
         told = told_device_error(error)
         if told is None:
@@ -100,4 +118,21 @@ def run() -> None:
             traceback.print_exception(error)
         show_error(told)
         code = told.exit_code
-    sys.exit(code if isinstance(code, int) else 0)
+    return code if isinstance(code, int) else 0
+
+
+def _delivered(out: Guarded, code: int) -> int:
+    """The exit code, if a result that is lost makes it another.
+
+    A reader that has seen enough, such as `head`, is no error to be told; the code is that of other programs then.
+    """
+    if out.fault is None:
+        return code
+    reason = out.fault.strerror
+    if out.fault.errno == errno.EPIPE:
+        return code or (READER_LEFT if out.has_lost_results else 0)
+    if out.has_lost_results:
+        show_error(InputError(f"the result could not be written to stdout: {reason}", "send it to another place"))
+        return code or InputError.exit_code
+    log.warning("the summary could not be written to stdout: %s; all files are written", reason)
+    return code

@@ -1,6 +1,8 @@
 """Options that several commands share, and the TOML file behind them."""
 
+import secrets
 import tomllib
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,32 +11,10 @@ import typer
 
 from personaplex.cli.console import LogLevel
 from personaplex.core.errors import UsageError
+from personaplex.runs.choices import Alignment, Dtype, LongAudio
 
 INPUT, PERSONA, SAMPLING, OUTPUT = "Input", "Persona", "Sampling", "Output"
 RUN, MODEL, GENERAL = "Run", "Model", "General"
-
-
-class Dtype(StrEnum):
-    """The type of the language model's weights and activations."""
-
-    auto = "auto"
-    bfloat16 = "bfloat16"
-    float16 = "float16"
-    float32 = "float32"
-
-
-class AlignOption(StrEnum):
-    """Which frame of the agent stands at the output's start."""
-
-    reference = "reference"
-    model = "model"
-
-
-class PaceOption(StrEnum):
-    """How the caller's frames arrive."""
-
-    none = "none"
-    realtime = "realtime"
 
 
 class Graphs(StrEnum):
@@ -42,13 +22,6 @@ class Graphs(StrEnum):
 
     auto = "auto"
     off = "off"
-
-
-class LongAudio(StrEnum):
-    """What to do with a call that is longer than the context."""
-
-    warn = "warn"
-    error = "error"
 
 
 def _read_config(ctx: typer.Context, path: Path | None) -> Path | None:
@@ -98,30 +71,40 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise UsageError(f"--config {path}: not TOML ({error})", "mend the file") from error
 
 
-def check_utf8(text: str, name: str) -> None:
-    """Raise UsageError for text with bytes that are not UTF-8: no tokenizer and no transcript can take it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise UsageError(f"{name} is not valid UTF-8", "write it in UTF-8") from error
-
-
-def read_text(path: Path, name: str) -> str:
-    """The text of a file that the option `name` gives; raises UsageError."""
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"{name} {path}: {error.strerror}", "name a text file") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{name} {path}: not UTF-8 text", "save it as UTF-8") from error
-
-
 def key_and_value(field: str) -> tuple[str, str]:
     """The two halves of a --field; raises UsageError."""
     key, found, value = field.partition("=")
     if not found:
         raise UsageError(f'--field "{field}" has no "="', "write --field key=value")
     return key.strip(), value
+
+
+def fields(given: Sequence[str] | None) -> dict[str, str]:
+    """The --field options by their keys; raises UsageError."""
+    return dict(map(key_and_value, given or ()))
+
+
+def model_name(model: str | None, hf_repo: str | None) -> str:
+    """The model that --model or --hf-repo names, or the published one; raises UsageError for two."""
+    from personaplex.core.weights.model import HUB_MODEL
+
+    if model and hf_repo and model != hf_repo:
+        raise UsageError("--model and --hf-repo name two models", "give one of them")
+    return model or hf_repo or HUB_MODEL
+
+
+def chosen_seed(seed: int) -> int:
+    """`seed`, or for -1 a drawn one that is short to type again; raises UsageError."""
+    return secrets.randbelow(2**31) if seed == -1 else check_seed(seed)
+
+
+def check_seed(seed: int) -> int:
+    """`seed`, if the noise can take it; raises UsageError."""
+    from personaplex.core.sampling.noise import MAX_SEED
+
+    if seed > MAX_SEED:
+        raise UsageError(f"--seed {seed} is too large", f"use one from 0 to {MAX_SEED}, or -1")
+    return seed
 
 
 def is_settable(parameter: Any) -> bool:
@@ -176,6 +159,9 @@ CudaGraphs = Annotated[
 CpuOffload = Annotated[
     bool, option("--cpu-offload", panel=MODEL, help="Keep the large layers in host memory, for a small GPU (slow).")
 ]
+BatchInvariant = Annotated[
+    bool, option("--batch-invariant", panel=MODEL, help="On CUDA: the same bits for any --slots, more slowly.")
+]
 
 VoiceFolder = Annotated[
     Path | None, option("--voice-prompt-dir", panel=PERSONA, help="Folder in which voices are looked up by name.")
@@ -210,7 +196,7 @@ NoRepeatNgram = Annotated[
 Greedy = Annotated[bool, option("--greedy", panel=SAMPLING, help="Always take the likeliest token.")]
 
 Align = Annotated[
-    AlignOption,
+    Alignment,
     option("--align", panel=OUTPUT, help="reference: a frame late, as moshi.offline; model: in the agent's own time."),
 ]
 Subtype = Annotated[

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from personaplex.compare.document import words_of
-from personaplex.core.transcript import plain_word
+from personaplex.core.answers.transcript import plain_word
 
 
 @dataclass(frozen=True)

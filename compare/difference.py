@@ -11,9 +11,9 @@ from safetensors import SafetensorError, safe_open
 
 from personaplex.compare.document import answer, words_of
 from personaplex.compare.verdicts import FirstDifference, Recorded
-from personaplex.core.config import CODEBOOKS, DELAYS
+from personaplex.core.answers.transcript import tokens_sha256
+from personaplex.core.config import CODEBOOKS, DELAYS, seconds
 from personaplex.core.errors import UsageError
-from personaplex.core.transcript import seconds, tokens_sha256
 
 Tokens: TypeAlias = npt.NDArray[np.integer[Any]]
 
@@ -51,8 +51,8 @@ def first_difference(ours: Tokens, theirs: Tokens, expected: Recorded, got: Reco
 def tokens_of(recorded: Recorded) -> Tokens:
     """The tokens `[F, 9]` (text, agent codebooks 0-7) of an answer, `[F, 1]` if it holds its text tokens alone.
 
-    They are in its document, or else in its file; a file that isn't of this transcript, such as one left by an
-    earlier run, doesn't count. Raises UsageError for a broken file.
+    They are in its document, or else in its file, unless that is not of this transcript (see `foreign_tokens`).
+    Raises UsageError for a broken file.
     """
     document = answer(recorded)
     if "tokens" in document:
@@ -62,6 +62,19 @@ def tokens_of(recorded: Recorded) -> Tokens:
         if tokens_sha256(tokens) == document["tokens_sha256"]:
             return tokens
     return np.array(document["text_tokens"], dtype=np.int64)[:, None]
+
+
+def foreign_tokens(recorded: Recorded) -> str | None:
+    """What is wrong with an answer whose saved tokens are not those of its transcript: one of the two was changed.
+
+    None if nothing is. Raises UsageError for a broken file.
+    """
+    document = answer(recorded)
+    if recorded.tokens is None or "tokens" in document:
+        return None
+    if tokens_sha256(_read_tokens(recorded.tokens)) == document["tokens_sha256"]:
+        return None
+    return f"{recorded.tokens}: its tokens are not those of the transcript's tokens_sha256"
 
 
 def _read_tokens(path: Path) -> Tokens:

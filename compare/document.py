@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from personaplex.compare.verdicts import Recorded
+from personaplex.core.answers.transcript import SCHEMA
 from personaplex.core.config import CODEBOOKS
 from personaplex.core.errors import UsageError
 from personaplex.core.faults import field_faults, first_faults
-from personaplex.core.transcript import SCHEMA
 
 _FAMILY = SCHEMA.partition("/")[0] + "/"
 _AGAIN = "make it again with personaplex, or take it away"
@@ -72,6 +72,7 @@ class _Model(_Checked):
 
 
 class _Engine(_Checked):
+    gpu: dict[str, Any] | None = None
     versions: dict[str, str]
 
 
@@ -106,6 +107,10 @@ def read_document(path: Path) -> dict[str, Any] | None:
     if schema != SCHEMA:
         mend = "record it again with the version that compares it"
         raise UsageError(f'{path}: its schema is "{schema}", and this version reads {SCHEMA}', mend)
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:  # half of a surrogate pair, say
+        raise UsageError(f"{path}: holds what is not UTF-8 ({error})", _AGAIN) from error
     return checked(value, str(path))
 
 
@@ -121,13 +126,8 @@ def checked(document: Any, where: str) -> dict[str, Any]:
 
 
 def _read_json(path: Path) -> Any:
-    """A JSON value that can be written again as UTF-8."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
-        value = json.loads(text)
-        if "\\ud" in text.lower():  # perhaps half of a surrogate pair, which can be neither printed nor written
-            json.dumps(value, ensure_ascii=False).encode()
-        return value
+        return json.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
         mend = "name a folder of results or a transcript's JSON file"
         raise UsageError(f"{path}: {error.strerror or error}", mend) from error

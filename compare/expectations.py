@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from personaplex.compare.document import words_of
 from personaplex.compare.verdicts import Expectation
+from personaplex.core.corpus.expect import Expect, pattern, phrase_words
 from personaplex.core.errors import UsageError
-from personaplex.core.expect import Expect, pattern, phrase_words
 from personaplex.core.faults import field_faults, first_faults
 
 _Stretches = list[tuple[float, float]]

@@ -14,14 +14,14 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
-from personaplex.compare.difference import tokens_of
+from personaplex.compare.difference import foreign_tokens, tokens_of
 from personaplex.compare.document import answer, checked
 from personaplex.compare.verdicts import Recorded
+from personaplex.core.answers.transcript import dumps, tokens_sha256, without_volatile
 from personaplex.core.config import CODEBOOKS
+from personaplex.core.corpus.sources import read_source
 from personaplex.core.errors import UsageError
 from personaplex.core.files import make_folder, replacing, write_text
-from personaplex.core.sources import read_source
-from personaplex.core.transcript import dumps, tokens_sha256, without_volatile
 
 SCHEMA, ITEM_SCHEMA = "personaplex.goldens/1", "personaplex.golden/1"
 SETTINGS, MANIFEST, ITEMS = "goldens.json", "manifest.jsonl", "items"
@@ -55,10 +55,14 @@ def golden_path(folder: Path, name: str) -> Path:
 def golden(item: Recorded) -> dict[str, Any]:
     """What is kept of an item that has a transcript: every token, or those of the text where they were not saved.
 
-    Raises UsageError if its file of tokens is broken.
+    Raises UsageError if its file of tokens is broken, or of another answer.
     """
+    foreign = foreign_tokens(item)
+    if foreign is not None:
+        raise UsageError(foreign, "run the item again with --save-tokens, or remove the file")
     tokens = tokens_of(item)
     document = without_volatile(answer(item)) | {"schema": ITEM_SCHEMA, "id": item.id}
+    document.pop("files", None)  # those of the run; a golden's lie elsewhere
     document["input"] = {key: value for key, value in document["input"].items() if key != "path"}
     if tokens.shape[1] > 1:
         document["tokens"] = tokens.tolist()

@@ -8,10 +8,12 @@ from personaplex.compare.verdicts import Comparison, IdentityDifference
 _PLACES = (
     *("model.weights_sha256", "model.tokenizer_sha256", "prompt.voice_sha256", "prompt.text"),
     *("input.sha256", "input.channel", "input.part"),
-    *("engine.device", "engine.device_kind", "engine.dtype", "engine.threads", "engine.slots", "engine.pace"),
+    *("engine.device", "engine.device_kind", "engine.products", "engine.rounding"),
+    *("engine.dtype", "engine.threads", "engine.slots", "engine.pace"),
     *("output.align", "output.subtype", "output.sample_rate"),
 )
 _NAMES_OF_WEIGHTS = ("model.name", "model.revision")
+_NAMES_OF_PROCESSORS = ("engine.device_kind", "engine.products")
 
 
 class IdentityCount(NamedTuple):
@@ -26,14 +28,19 @@ class IdentityCount(NamedTuple):
 def identity_differences(expected: Mapping[str, Any], got: Mapping[str, Any]) -> tuple[IdentityDifference, ...]:
     """What two transcripts don't have in common of all that an answer's bits depend on.
 
-    A value that one side doesn't hold is None there. Other weights are named too, if their names tell them apart.
+    A value that one side doesn't hold is None there. Other weights are named too, if their names tell them apart; so
+    are other processors, unless the same weights round alike on both.
     """
     ours, theirs = _facts(expected), _facts(got)
-    weights_differ = ours["model.weights_sha256"] != theirs["model.weights_sha256"]
+    passed_over: tuple[str, ...] = ()
+    if ours["model.weights_sha256"] == theirs["model.weights_sha256"]:
+        passed_over += _NAMES_OF_WEIGHTS
+        if ours["engine.rounding"] is not None and ours["engine.rounding"] == theirs["engine.rounding"]:
+            passed_over += _NAMES_OF_PROCESSORS
     return tuple(
         IdentityDifference(name, ours.get(name), theirs.get(name))
         for name in ours | theirs
-        if ours.get(name) != theirs.get(name) and (weights_differ or name not in _NAMES_OF_WEIGHTS)
+        if ours.get(name) != theirs.get(name) and name not in passed_over
     )
 
 
@@ -41,7 +48,8 @@ def _facts(document: Mapping[str, Any]) -> dict[str, Any]:
     """What the bits depend on, by place."""
     sampling = {f"sampling.{name}": value for name, value in document["sampling"].items()}
     versions = {f"engine.versions.{name}": value for name, value in document["engine"]["versions"].items()}
-    return {place: _at(document, place) for place in (*_NAMES_OF_WEIGHTS, *_PLACES)} | sampling | versions
+    gpu = {f"engine.gpu.{name}": value for name, value in (document["engine"].get("gpu") or {}).items()}
+    return {place: _at(document, place) for place in (*_NAMES_OF_WEIGHTS, *_PLACES)} | sampling | gpu | versions
 
 
 def _at(document: Mapping[str, Any], place: str) -> Any:

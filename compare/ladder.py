@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from personaplex.compare.alignment import align, spoken
+from personaplex.compare.difference import foreign_tokens
 from personaplex.compare.document import answer
 from personaplex.compare.expectations import check_expectations
 from personaplex.compare.identity import identity_differences
@@ -55,7 +56,8 @@ def compare_items(
         return _not_compared(expected, got)
     verdicts, difference = _verdicts(expected, got, tolerances)
     expectations = check_expectations(got.expect or expected.expect, got.document)
-    faults = [*_faults(verdicts, level), *(f"{one.name}: {one.detail}" for one in expectations if not one.passed)]
+    unmet = (f"{one.name}: {one.detail}" for one in expectations if not one.passed)
+    faults = [*_foreign(expected, got), *_faults(verdicts, level), *unmet]
     return ItemComparison(
         id=expected.id,
         status=Status.compared,
@@ -109,6 +111,11 @@ def _verdicts(
         compare_loudness(ours, theirs, tolerances),
     )
     return verdicts, difference
+
+
+def _foreign(*sides: Recorded) -> list[str]:
+    """Saved tokens of another answer, which fail at every level: what a transcript is compared by isn't sure then."""
+    return [told for told in map(foreign_tokens, sides) if told is not None]
 
 
 def _faults(verdicts: Sequence[Verdict], level: Level) -> list[str]:

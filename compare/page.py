@@ -11,7 +11,7 @@ from personaplex.compare.sound import COLUMNS, HEIGHT, mp3_uri, outline
 from personaplex.compare.telling import change, place, plural, values
 from personaplex.compare.transcripts import ShownWord, side_by_side
 from personaplex.compare.verdicts import Comparison, FirstDifference, ItemComparison, Outcome, Recorded, Rung, Status
-from personaplex.core.audio import Samples, read
+from personaplex.core.audio.reading import Samples, read
 from personaplex.core.config import FRAME_RATE, SAMPLE_RATE
 from personaplex.core.errors import InputError
 from personaplex.core.files import write_text

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 from personaplex.compare.document import read_document
 from personaplex.compare.expectations import read_expect
 from personaplex.compare.verdicts import Recorded
+from personaplex.core.corpus.results import RESULTS, ResultRow, read_results
 from personaplex.core.errors import UsageError
-from personaplex.core.results import RESULTS, ResultRow, read_results
 
 
 def read_run(path: Path) -> dict[str, Recorded]:

@@ -6,7 +6,7 @@ import io
 import numpy as np
 import soundfile
 
-from personaplex.core.audio import BLOCK, Samples
+from personaplex.core.audio.reading import BLOCK, Samples
 from personaplex.core.config import SAMPLE_RATE
 
 COLUMNS = 800

@@ -28,6 +28,11 @@ DELAYS = (0, *(0, 1, 1, 1, 1, 1, 1, 1) * 2)
 _STRICT = ConfigDict(extra="forbid", strict=True)
 
 
+def seconds(frame: int) -> float:
+    """Where a frame starts, in seconds: a multiple of 0.08."""
+    return round(frame / FRAME_RATE, 2)
+
+
 @dataclass(frozen=True)
 class DepthConfig:
     """The depth transformer; `codebooks` is the number of steps its checkpoint holds (8 or 16)."""

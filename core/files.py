@@ -1,16 +1,21 @@
-"""Writing files so that a kill at any moment leaves no half one: a temporary name first, then a rename."""
+"""Files of text that users name; and writing, so that a kill at any moment leaves no half file.
+
+What is written has a temporary name first and is then renamed.
+"""
 
 import errno
+import hashlib
 import os
 import re
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Self
 
 import psutil
 
-from personaplex.core.errors import InputError
+from personaplex.core.errors import InputError, UsageError
 
 _MENDS = {
     errno.ENOSPC: "free some space, or write to another disk",
@@ -23,49 +28,156 @@ _MENDS = {
     errno.ENAMETOOLONG: "choose a shorter name",
 }
 
-_PART = re.compile(r"\.(?P<stem>.+)\.(?P<process>\d{1,9})\.[0-9a-f]{8}\.part(?P<suffix>(\.[^.]*)?)")
+_PART = re.compile(r"\.personaplex\.(?P<target>[0-9a-f]{16})\.(?P<process>\d{1,9})\.[0-9a-f]{8}\.part")
+_OLD_PART = re.compile(r"\.(?P<stem>.+)\.(?P<process>\d{1,9})\.[0-9a-f]{8}\.part(?P<suffix>(\.[^.]*)?)")
+
+
+def temporary(path: Path) -> Path:
+    """A new temporary path beside `path`: hidden, of a kind that nobody searches for, and short whatever the name."""
+    return path.parent / f".personaplex.{_digest(path.name)}.{os.getpid()}.{secrets.token_hex(4)}.part"
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
+
+
+def check_utf8(text: str, name: str) -> None:
+    """Raise UsageError for text with bytes that are not UTF-8: no tokenizer and no transcript can take it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{name} is not valid UTF-8", "write it in UTF-8") from error
+
+
+def read_text(path: Path, name: str) -> str:
+    """The text of a file that the option `name` gives; raises UsageError."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{name} {path}: {error.strerror}", "name a text file") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} {path}: not UTF-8 text", "save it as UTF-8") from error
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path`, hidden and with its suffix, to write to; on success it takes `path`'s place.
+    """A temporary path beside `path` to write to; on success it takes `path`'s place.
 
     On any exception it is removed and `path` stays as it was. An `OSError` becomes an `InputError` naming `path`;
     so does a `path` that is no file, such as a folder or a device.
     """
-    part = path.parent / f".{path.stem}.{os.getpid()}.{secrets.token_hex(4)}.part{path.suffix}"
+    part = temporary(path)
     try:
         with _writing(path):
-            if path.exists() and not path.is_file():
-                raise InputError(f"{path}: cannot write: it is a folder or a device", "name a file")
+            _check_place(path)
             yield part
-            with part.open("rb+") as file:
-                os.fsync(file.fileno())
+            _sync(part)
             part.replace(path)
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
 
 
-def remove_stale_parts(paths: Iterable[Path]) -> None:
-    """Remove the temporary files that killed processes left of `paths`.
+def _check_place(path: Path) -> None:
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: cannot write: it is a folder or a device", "name a file")
+
+
+def _sync(part: Path) -> None:
+    with part.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+class Staged:
+    """Files that are written under temporary names and take their places together, once all of them are whole.
+
+    A context: what has not taken its place by its end is removed. Errors are those of `replacing`.
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[Path, Path] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for part in self._parts.values():
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+
+    @property
+    def paths(self) -> Collection[Path]:
+        """Where the files are to stand, in the order in which they were written."""
+        return self._parts.keys()
+
+    def write(self, path: Path, content: bytes | memoryview) -> None:
+        """Write what is to stand at `path`."""
+        with _writing(path):
+            _check_place(path)
+            part = self._parts[path] = temporary(path)
+            part.write_bytes(content)
+            _sync(part)
+
+    def place(self) -> None:
+        """Give each its place, in the order in which they were written; if that fails, none keeps it."""
+        placed: list[Path] = []
+        try:
+            for path, part in self._parts.items():
+                with _writing(path):
+                    part.replace(path)
+                placed.append(path)
+        except BaseException:
+            for path in placed:
+                path.unlink(missing_ok=True)
+            raise
+
+
+def stale_parts(paths: Iterable[Path]) -> dict[Path, list[Path]]:
+    """The temporary files that killed processes left of each of `paths`.
 
     To be called before this process writes any: one with its number is that of a process before it, in a container
     perhaps, where numbers are few.
     """
-    names: dict[Path, set[str]] = {}
+    folders: dict[Path, dict[str, Path]] = {}
     for path in paths:
-        names.setdefault(path.parent, set()).add(path.name)
-    for folder, wanted in names.items():
+        folders.setdefault(path.parent, {}).update({path.name: path, _digest(path.name): path})
+    found: dict[Path, list[Path]] = {}
+    for folder, wanted in folders.items():
         for part in folder.glob(".*.part*"):
-            match = _PART.fullmatch(part.name)
-            if match and match["stem"] + match["suffix"] in wanted and not _is_alive(int(match["process"])):
-                with suppress(OSError):
-                    part.unlink()
+            match = _PART.fullmatch(part.name) or _OLD_PART.fullmatch(part.name)
+            if match is None or _is_alive(int(match["process"])):
+                continue
+            names = match.groupdict()
+            target = wanted.get(names.get("target") or names["stem"] + names["suffix"])
+            if target is not None:
+                found.setdefault(target, []).append(part)
+    return found
+
+
+def remove_stale_parts(paths: Iterable[Path]) -> None:
+    """Remove the `stale_parts` of `paths`."""
+    for parts in stale_parts(paths).values():
+        for part in parts:
+            with suppress(OSError):
+                part.unlink()
 
 
 def _is_alive(process: int) -> bool:
     return process != os.getpid() and psutil.pid_exists(process)
+
+
+def ignores_case(folder: Path) -> bool:
+    """Whether a folder takes names that differ in case alone for one; a file is made in it to find out.
+
+    Raises InputError if none can be.
+    """
+    probe = temporary(folder / "case")
+    with _writing(folder):
+        probe.touch()
+        try:
+            return probe.with_name(probe.name.upper()).exists()
+        finally:
+            probe.unlink(missing_ok=True)
 
 
 def make_folder(path: Path) -> None:
@@ -75,10 +187,18 @@ def make_folder(path: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` to `path` as UTF-8, whole or not at all, making its folder; an `InputError` if that fails."""
+    """Write `text` to `path` in UTF-8, whole or not at all, making its folder; an `InputError` if that fails."""
     make_folder(path.parent)
     with replacing(path) as part:
-        part.write_text(text, encoding="utf-8", newline="\n")
+        part.write_bytes(encoded(text))
+
+
+def encoded(text: str) -> bytes:
+    """`text` in UTF-8. A byte of a name that is not UTF-8, a lone surrogate here, is written `\\udc80` to `\\udcff`.
+
+    In JSON that is the same string again, from which Python makes the name's bytes.
+    """
+    return text.encode("utf-8", "backslashreplace")
 
 
 @contextmanager

@@ -22,9 +22,10 @@ from personaplex.core.config import (
     ModelConfig,
 )
 from personaplex.core.lm.model import LM
+from personaplex.core.lm.tokenizer import Tokenizer
 from personaplex.core.mimi.codec import Mimi
-from personaplex.core.model import Model
-from personaplex.core.tokenizer import Tokenizer
+from personaplex.core.nn.precision import settle
+from personaplex.core.weights.model import Model
 from personaplex.samples.catalog import model_folder
 
 NAME = "tiny"
@@ -65,6 +66,7 @@ CONFIG = ModelConfig(
 
 def load(device: torch.device, dtype: torch.dtype | None = None) -> Model:
     """The model, its weights made in memory; `dtype` None is float32."""
+    settle()
     digest = hashlib.sha256()
     with torch.device("meta"):
         lm, mimi = LM(CONFIG.lm), Mimi(CONFIG.mimi)

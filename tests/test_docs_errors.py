@@ -20,9 +20,9 @@ from huggingface_hub import constants, errors
 from safetensors.numpy import load_file, save_file
 
 from personaplex.cli.main import run
-from personaplex.core import hub
-from personaplex.core.device_errors import told_device_error
-from personaplex.core.model import HUB_MODEL
+from personaplex.core.machine.device_errors import told_device_error
+from personaplex.core.weights import hub
+from personaplex.core.weights.model import HUB_MODEL
 
 if TYPE_CHECKING:
     from tests.conftest import BuildModel

@@ -17,12 +17,16 @@ import pytest
 import soundfile
 import torch
 
-from personaplex.cli import batch_run, compare_report
+from personaplex.cli import comparison, interrupts
 from personaplex.cli.main import run
-from personaplex.core import activity, expect, flags, manifest, memory, results, sampling, transcript
-from personaplex.core.config import FRAME_RATE, PERSONAPLEX_7B
+from personaplex.core.answers import flags, transcript
+from personaplex.core.answers.exports import EXPORTERS, Transcript
+from personaplex.core.audio import activity, levels
+from personaplex.core.config import FRAME_RATE, PERSONAPLEX_7B, seconds
+from personaplex.core.corpus import expect, manifest, results
 from personaplex.core.errors import InputError, ModelError, PersonaplexError, UsageError, VoiceError
-from personaplex.core.exports import EXPORTERS, Transcript
+from personaplex.core.machine import memory
+from personaplex.core.sampling import draw
 
 ROOT = Path(__file__).parents[1]
 CALL, VOICE = ROOT / "samples/calls/repair.wav", ROOT / "samples/voices/agent_f.wav"
@@ -138,7 +142,7 @@ class TestTranscript:
                 assert example(kind) in exporter.render(whole)
         for word in (word for segment in segments for word in segment.words):
             assert word.word.startswith(frames[word.frame].strip())
-            assert word.start == transcript.seconds(word.frame)
+            assert word.start == seconds(word.frame)
 
     def test_formats(self) -> None:
         described = re.findall(r"^\*\*`(\w+)`\*\*:", section("docs/transcript.md", "## Exports"), re.M)
@@ -162,10 +166,10 @@ class TestTranscript:
     def test_activity(self) -> None:
         text = section("docs/transcript.md", "## Activity")
         for said in (
-            f"over −{-transcript.QUIET_DBFS:g} dBFS",
+            f"over −{-levels.QUIET_DBFS:g} dBFS",
             f"no more than {activity.SPEECH_RANGE_DB:g} dB under",
             f"their {activity.LOUD_PERCENTILE}th percentile",
-            f"shorter than {transcript.SEGMENT_GAP} s do not end",
+            f"shorter than {activity.SEGMENT_GAP} s do not end",
             f"shorter than {activity.SHORTEST_STRETCH} s is left out",
         ):
             assert said in " ".join(text.split())
@@ -184,7 +188,7 @@ def flat(value: Any, above: str = "") -> Iterator[str]:
 
 
 def test_sampling_options() -> None:
-    defaults = dataclasses.asdict(sampling.Sampling())
+    defaults = dataclasses.asdict(draw.Sampling())
     shown = {
         option.replace("topk", "top-k").replace("topp", "top-p").removeprefix("--").replace("-", "_"): value
         for cells in table(section("docs/reproducibility.md", "## Sampling options"))
@@ -214,7 +218,7 @@ def test_gpu_memory() -> None:
 
 
 def test_exit_codes() -> None:
-    known = {0, compare_report.DIFFERENT, batch_run.INTERRUPTED, *(kind.exit_code for kind in kinds())}
+    known = {0, comparison.DIFFERENT, interrupts.INTERRUPTED, *(kind.exit_code for kind in kinds())}
     found, header, after = text_of("README.md").partition("| exit code |")
     assert found
     assert {int(cells[0]) for cells in table(header + after)} == known

@@ -6,8 +6,8 @@ from pathlib import Path
 from huggingface_hub import constants
 from huggingface_hub.file_download import repo_folder_name
 
-from personaplex.core import hub
 from personaplex.core.errors import UsageError, VoiceError
+from personaplex.core.weights import hub
 from personaplex.voices.catalogue import CATALOGUE, STORED, VARIABLE, find, find_in, folders, voice_files
 
 PUBLISHED = "nvidia/personaplex-7b-v1"

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import torch
 
-from personaplex.core import audio
-from personaplex.core.audio import Recording
+from personaplex.core.audio import reading
+from personaplex.core.audio.loudness import normalise_loudness
+from personaplex.core.audio.reading import Recording
 from personaplex.core.config import SAMPLE_RATE
+from personaplex.core.engine.job import NamedVoice
+from personaplex.core.engine.session import EmbeddedVoice, RecordedVoice
 from personaplex.core.errors import InputError, VoiceError
-from personaplex.core.job import NamedVoice
-from personaplex.core.loudness import normalise_loudness
-from personaplex.core.model import Model
-from personaplex.core.session import EmbeddedVoice, RecordedVoice
+from personaplex.core.weights.model import Model
 from personaplex.voices.catalogue import STORED
 from personaplex.voices.files import read_voice
 
@@ -33,12 +33,12 @@ def load_voice(path: Path, model: Model) -> NamedVoice:
 def read_recording(path: Path) -> Recording:
     """A voice's recording, mixed to mono at 24 kHz; raises VoiceError."""
     try:
-        return audio.read(path)
+        return reading.read(path)
     except InputError as error:
         raise VoiceError(f"voice {error.what}", error.mend) from error
 
 
-def normalise(recording: Recording) -> audio.Samples:
+def normalise(recording: Recording) -> reading.Samples:
     """Its samples [N] at -24 LUFS, by one gain on the whole of it; raises VoiceError if it is too short or silent."""
     return normalise_loudness(recording.samples, SAMPLE_RATE, name=f"voice {recording.info.path}")
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from personaplex.core.audio import Recording
+from personaplex.core.audio.reading import Recording
 from personaplex.core.config import DELAYS, STREAMS, ModelConfig
-from personaplex.core.model import Model
-from personaplex.core.session import recorded_columns
-from personaplex.core.tensors import write_tensors
+from personaplex.core.engine.session import recorded_columns
+from personaplex.core.weights.model import Model
+from personaplex.core.weights.tensors import write_tensors
 from personaplex.voices.files import read_voice
 from personaplex.voices.loading import encode
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from personaplex.core.audio import Recording, Samples
+from personaplex.core.audio.reading import Recording, Samples
 from personaplex.core.config import FRAME_SAMPLES, SAMPLE_RATE
 
 SHORT, LONG = 3.0, 20.0  # seconds that are useful

@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from personaplex.core.config import CODEBOOKS, LMConfig
-from personaplex.core.nn.attention import attend_few
 from personaplex.core.nn.gating import gated_feedforward
-from personaplex.core.nn.linear import Packable, linear
 from personaplex.core.nn.norm import RMSNorm
+from personaplex.core.nn.packed import attend_steps
+from personaplex.core.nn.products import Packable, linear
 
 Choose = Callable[[Tensor, int], Tensor]
 
@@ -29,13 +29,17 @@ class DepthLayer(Packable):
         self.linear_in = nn.Parameter(torch.empty(CODEBOOKS, 2 * feedforward, dim))
         self.linear_out = nn.Parameter(torch.empty(CODEBOOKS, dim, feedforward))
 
-    def forward(self, x: Tensor, keys: Tensor, values: Tensor, step: int) -> Tensor:
-        """[B, 1, dim] -> [B, 1, dim], attending to the steps so far: `keys` and `values` are [B, H, K, head_dim]."""
-        packed = linear(self.norm1(x), self.in_proj[step]).unflatten(-1, (3, keys.shape[1], -1))
-        query, keys[:, :, step], values[:, :, step] = packed[:, 0].unbind(dim=1)
-        seen = attend_few(query[:, :, None], keys[:, :, : step + 1], values[:, :, : step + 1])
-        x = x + linear(seen.transpose(1, 2).flatten(2), self.out_proj[step])
-        return x + gated_feedforward(self.norm2(x), self.linear_in[step], self.linear_out[step])
+    def forward(
+        self, x: Tensor, delta: Tensor | None, keys: Tensor, values: Tensor, step: int
+    ) -> tuple[Tensor, Tensor]:
+        """[B, 1, dim] and what is to be added to it -> the same of the layer's output.
+
+        It attends to the steps so far: `keys` and `values` are [B, H, K, head_dim].
+        """
+        x, normed = self.norm1.after(x, delta)
+        seen = attend_steps(linear(normed, self.in_proj[step]), keys, values, step)
+        x, normed = self.norm2.after(x, linear(seen, self.out_proj[step]))
+        return x, gated_feedforward(normed, self.linear_in[step], self.linear_out[step])
 
 
 class DepthTransformer(Packable):
@@ -65,11 +69,12 @@ class DepthTransformer(Packable):
         keys = hidden.new_empty(len(self.layers), len(hidden), self.heads, CODEBOOKS, context.shape[-1] // self.heads)
         values = torch.empty_like(keys)
         codes: list[Tensor] = []
+        is_free = forced < 0
         for step in range(CODEBOOKS):
             previous = F.embedding(codes[-1], self.emb[step - 1]) if codes else F.embedding(text, self.text_emb)
-            x = (context[:, step] + previous)[:, None]
+            x, delta = context[:, step, None], previous[:, None]
             for index, layer in enumerate(self.layers):
-                x = layer(x, keys[index], values[index], step)
-            chosen = choose(linear(x[:, 0], self.heads_out[step]), step)
-            codes.append(torch.where(forced[:, step] >= 0, forced[:, step], chosen))
+                x, delta = layer(x, delta, keys[index], values[index], step)
+            chosen = choose(linear((x + delta)[:, 0], self.heads_out[step]), step)
+            codes.append(torch.where(is_free[:, step], chosen, forced[:, step]))
         return torch.stack(codes, dim=1)

@@ -8,10 +8,10 @@ from personaplex.core.config import AGENT, STREAMS, USER, LMConfig
 from personaplex.core.lm.depth import Choose, DepthTransformer
 from personaplex.core.lm.state import FREE, LMState
 from personaplex.core.lm.temporal import TemporalTransformer
-from personaplex.core.nn.linear import Packable, linear
+from personaplex.core.nn import fused
+from personaplex.core.nn.products import Matrix, Packable, linear
 
 PREFILL_CHUNK = 256
-ROW_MULTIPLE = 4  # a CPU's matrix kernels round a row alike in any batch of a multiple of four rows, not in others
 
 
 class LM(Packable):
@@ -40,6 +40,10 @@ class LM(Packable):
 
     def embed(self, columns: Tensor) -> Tensor:
         """Sum of the embeddings of columns int64 [..., 17] -> [..., dim], added in the reference's order."""
+        if columns.ndim == 2 and fused.is_used(self.device):
+            from personaplex.core.nn import triton_rows  # needs Triton, so only where it is used
+
+            return triton_rows.embed(columns, self.emb, self.text_emb)
         total = F.embedding(columns[..., 1], self.emb[0])
         for stream in range(2, STREAMS):
             total = total + F.embedding(columns[..., stream], self.emb[stream - 1])
@@ -56,12 +60,18 @@ class LM(Packable):
 
         All tokens of a prompt are forced, so no depth step and no sampling is needed.
         """
+        self._check_packed()
         state = self.zeros(1, max(1, len(inputs)))
         for chunk in inputs[None].split(PREFILL_CHUNK, dim=1):
             self.temporal.prefill(chunk, state.cache)
         state.column[0] = column
         state.held[0] = held
         return state
+
+    def _check_packed(self) -> None:
+        """A ValueError for a model on a CPU whose products could depend on a row's neighbours."""
+        if self.device.type == "cpu" and not isinstance(self.text_linear, Matrix):
+            raise ValueError("a model on a CPU must be packed before it runs: see core.nn.products.pack")
 
     @torch.inference_mode()
     def step(self, state: LMState, user: Tensor, active: Tensor, choose: Choose) -> Tensor:
@@ -71,19 +81,10 @@ class LM(Packable):
         stream)` draws the tokens [B] of a stream: 0 is text, 1-8 are the agent's codebooks. It works on the device
         alone, so that it can be captured as a graph: the caller counts the position with `state.cache.count`.
         """
-        rows = len(state.column)
-        padding = -rows % ROW_MULTIPLE if self.device.type == "cpu" else 0
-
-        def pad(tokens: Tensor) -> Tensor:
-            return F.pad(tokens, (0, 0) * (tokens.ndim - 1) + (0, padding))
-
-        def draw(logits: Tensor, stream: int) -> Tensor:
-            return pad(choose(logits[:rows], stream))
-
-        hidden = self.temporal.step(self.embed(pad(state.column))[:, None], state.cache)[:, 0]
-        text = draw(linear(hidden, self.text_linear), 0)
-        agent = self.depth(hidden, text, pad(state.held[:, AGENT]), lambda logits, step: draw(logits, 1 + step))
-        text, agent = text[:rows], agent[:rows]
+        self._check_packed()
+        hidden = self.temporal.step(self.embed(state.column)[:, None], state.cache)[:, 0]
+        text = choose(linear(hidden, self.text_linear), 0)
+        agent = self.depth(hidden, text, state.held[:, AGENT], lambda logits, step: choose(logits, 1 + step))
         # Codebook 0 is not delayed; the user's others wait in `held` for one column.
         column = torch.cat([text[:, None], agent, user[:, :1], state.held[:, USER][:, 1:]], dim=1)
         frame = torch.cat([state.column[:, :2], agent[:, 1:]], dim=1)

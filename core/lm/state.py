@@ -38,8 +38,9 @@ class LMState:
     def reset(self, rows: Sequence[int]) -> None:
         """Make these rows idle."""
         self.cache.reset(rows)
-        self.column[list(rows)] = 0
-        self.held[list(rows)] = FREE
+        for row in rows:  # a list as an index would be copied to the device, which waits for it
+            self.column[row] = 0
+            self.held[row] = FREE
 
     def copy_row(self, row: int, source: "LMState", source_row: int) -> None:
         """Make `row` equal to a row of `source`; see `KVCache.copy_row`."""

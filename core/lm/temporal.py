@@ -4,28 +4,28 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from personaplex.core.config import LMConfig
-from personaplex.core.nn.attention import attend_chunk, attend_step, chunk_mask
+from personaplex.core.nn.attention import attend_chunk, chunk_mask
 from personaplex.core.nn.cache import KVCache
 from personaplex.core.nn.gating import gated_feedforward
-from personaplex.core.nn.linear import Packable, linear
 from personaplex.core.nn.norm import RMSNorm
+from personaplex.core.nn.packed import StepAttention, heads_of
+from personaplex.core.nn.products import Packable, linear
 from personaplex.core.nn.rotary import Rotation
 
-Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+Attend = Callable[[Tensor, int], Tensor]
+"""Of a layer's packed query, key and value [B, T, 3 · dim], and its number -> [B, T, dim]."""
 
 
 class TemporalLayer(Packable):
-    """x + attention(norm1(x)), then x + feed-forward(norm2(x))."""
+    """x + attention(norm1(x)), then x + feed-forward(norm2(x)); each sum is left to the norm behind it."""
 
     matrices = ("in_proj", "out_proj", "linear_in", "linear_out")
 
     def __init__(self, config: LMConfig) -> None:
         super().__init__()
         dim = config.dim
-        self.heads = config.num_heads
         self.norm1 = RMSNorm(dim)
         self.norm2 = RMSNorm(dim)
         self.in_proj = nn.Parameter(torch.empty(3 * dim, dim))
@@ -33,13 +33,11 @@ class TemporalLayer(Packable):
         self.linear_in = nn.Parameter(torch.empty(2 * config.feedforward, dim))
         self.linear_out = nn.Parameter(torch.empty(dim, config.feedforward))
 
-    def forward(self, x: Tensor, rotation: Rotation, attend: Attend) -> Tensor:
-        """[B, T, dim] -> [B, T, dim]; `attend` takes query, key and value [B, H, T, head_dim]."""
-        packed = linear(self.norm1(x), self.in_proj).unflatten(-1, (3, self.heads, -1))
-        query, key, value = packed.permute(2, 0, 3, 1, 4)
-        seen = attend(rotation(query), rotation(key), value)
-        x = x + linear(seen.transpose(1, 2).flatten(2), self.out_proj)
-        return x + gated_feedforward(self.norm2(x), self.linear_in, self.linear_out)
+    def forward(self, x: Tensor, delta: Tensor | None, attend: Attend, layer: int) -> tuple[Tensor, Tensor]:
+        """[B, T, dim] and what is to be added to it -> the same of the layer's output."""
+        x, normed = self.norm1.after(x, delta)
+        x, normed = self.norm2.after(x, linear(attend(linear(normed, self.in_proj), layer), self.out_proj))
+        return x, gated_feedforward(normed, self.linear_in, self.linear_out)
 
 
 class TemporalTransformer(nn.Module):
@@ -60,20 +58,13 @@ class TemporalTransformer(nn.Module):
         )
 
     def step(self, x: Tensor, cache: KVCache) -> Tensor:
-        """One position of every row: [R, 1, dim] -> normed [R, 1, dim]; rows beyond the cache's are padding.
+        """One position of every row: [B, 1, dim] -> normed [B, 1, dim].
 
         The caller advances the cache in the rows that are in use.
         """
-        positions = F.pad(cache.length, (0, len(x) - cache.rows))
-        rotation = Rotation.at(positions[:, None], self.config.head_dim)
-        for index, layer in enumerate(self.layers):
-
-            def attend(query: Tensor, key: Tensor, value: Tensor, index: int = index) -> Tensor:
-                return attend_step(query, key, value, cache, index)
-
-            x = layer(x, rotation, attend)
-        out: Tensor = self.out_norm(x)
-        return out
+        rotation = Rotation.at(cache.length[:, None], self.config.head_dim)
+        x, delta = self._layers(x, StepAttention(cache, rotation))
+        return self.out_norm.after(x, delta)[1]
 
     def prefill(self, x: Tensor, cache: KVCache) -> None:
         """Write a chunk of positions [B, T, dim] of all rows into the cache."""
@@ -81,10 +72,18 @@ class TemporalTransformer(nn.Module):
         mask = chunk_mask(cache, chunk, self.config.window, step=1)
         positions = cache.length[:, None] + torch.arange(chunk, device=x.device)
         rotation = Rotation.at(positions, self.config.head_dim)
-        for index, layer in enumerate(self.layers):
 
-            def attend(query: Tensor, key: Tensor, value: Tensor, index: int = index) -> Tensor:
-                return attend_chunk(query, key, value, cache, index, mask, active)
+        def attend(packed: Tensor, layer: int) -> Tensor:
+            query, key, value = heads_of(packed, self.config.num_heads)
+            seen = attend_chunk(rotation(query), rotation(key), value, cache, layer, mask, active)
+            return seen.transpose(1, 2).flatten(2)
 
-            x = layer(x, rotation, attend)
+        self._layers(x, attend)
         cache.advance(chunk, active)
+
+    def _layers(self, x: Tensor, attend: Attend) -> tuple[Tensor, Tensor | None]:
+        """Through the stack: the last layer's output, its last sum not yet made."""
+        delta = None
+        for index, layer in enumerate(self.layers):
+            x, delta = layer(x, delta, attend, index)
+        return x, delta

@@ -5,6 +5,7 @@ positions at once into its ring and mislabels the oldest slot once the ring is f
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -12,58 +13,83 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from personaplex.core.nn import compiled
 from personaplex.core.nn.cache import KVCache
+from personaplex.core.nn.rows import PerRow
 
 
-def attend_step(query: Tensor, key: Tensor, value: Tensor, cache: KVCache, layer: int) -> Tensor:
-    """Write one position into every row's ring and attend from it: [R, H, 1, D] -> [R, H, 1, D].
+@dataclass(frozen=True)
+class Place:
+    """Where the next position of every row goes and, but on a CPU, what it may see; shared by all layers of a stack."""
 
-    The cache may have fewer rows than R: those behind are padding and come out as zeros. The ring is as long as the
-    window, so all of a full ring is visible. The caller advances the rows that are in use after the last layer: what
-    another row writes lands where its next position does; its output is finite and nothing reads it.
+    rows: Tensor  # int64 [B]
+    slot: Tensor  # int64 [B]
+    bias: Tensor | None  # [B, 1, 1, read] in the keys' type, 0 where a key is visible, else minus infinity
+
+    @classmethod
+    def next(cls, cache: KVCache) -> "Place":
+        """The place of the position that the cache has not got yet."""
+        device = cache.length.device
+        bias = None if device.type == "cpu" else hiding(cache)
+        return cls(torch.arange(cache.rows, device=device), cache.length % cache.slots, bias)
+
+
+def hiding(cache: KVCache) -> Tensor:
+    """What hides from each row's next position the keys it may not see, as in `Place`."""
+    hidden = torch.arange(cache.read, device=cache.length.device) > cache.length[:, None]
+    bias = torch.zeros(hidden.shape, device=hidden.device, dtype=cache.keys.dtype)
+    return bias.masked_fill_(hidden, -torch.inf)[:, None, None]
+
+
+def attend_step(query: Tensor, key: Tensor, value: Tensor, cache: KVCache, layer: int, place: Place) -> Tensor:
+    """Write one position into every row's ring and attend from it: [B, H, 1, D] -> [B, H, 1, D].
+
+    The ring is as long as the window, so all of a full ring is visible. The caller advances the rows that are in use
+    after the last layer: what another row writes lands where its next position does; its output is finite and nothing
+    reads it.
     """
     keys, values = cache.keys[layer], cache.values[layer]
-    rows = torch.arange(cache.rows, device=query.device)
-    slot = cache.length % cache.slots
-    keys[rows, :, slot] = key[: cache.rows, :, 0]
-    values[rows, :, slot] = value[: cache.rows, :, 0]
-    out = torch.zeros_like(query)
-    attend = _attend_rows if query.device.type == "cpu" else _attend_masked
-    attend(query, keys, values, cache, out)
-    return out
+    keys[place.rows, :, place.slot] = key[:, :, 0]
+    values[place.rows, :, place.slot] = value[:, :, 0]
+    if place.bias is not None:
+        return attend_masked(query, keys, values, place.bias)
+    return _attend_rows(query, keys, values, cache)
 
 
-def _attend_rows(query: Tensor, keys: Tensor, values: Tensor, cache: KVCache, out: Tensor) -> None:
+def _attend_rows(query: Tensor, keys: Tensor, values: Tensor, cache: KVCache) -> Tensor:
     """Row by row, each over its own keys alone: the shape a row sees, and so its rounding, depends on that row only."""
     lengths = [min(filled + 1, cache.slots) for filled in cache.filled]
     if compiled.is_used(query.dtype):
-        compiled.attend(query, keys, values, lengths, out)
-        return
+        return compiled.attend(query, keys, values, lengths)
     # In half precision torch's kernel takes half the time for two equal queries that it takes for one.
     if query.dtype is not torch.float32:
         query = query.expand(-1, -1, 2, -1)
-    for row, used in enumerate(lengths):
-        one = slice(row, row + 1)
-        seen = scaled_dot_product_attention(query[one], keys[one, :, :used], values[one, :, :used])
-        out[one] = seen[:, :, :1]
+    rows = (slice(row, row + 1) for row in range(len(lengths)))
+    seen = [
+        scaled_dot_product_attention(query[row], keys[row, :, :used], values[row, :, :used])[:, :, :1]
+        for row, used in zip(rows, lengths, strict=True)
+    ]
+    return torch.cat(seen)
 
 
-def _attend_masked(query: Tensor, keys: Tensor, values: Tensor, cache: KVCache, out: Tensor) -> None:
-    """All rows at once over as many whole blocks of the ring as the longest row needs, the rest masked."""
-    read = cache.read
-    visible = torch.arange(read, device=query.device) <= cache.length[:, None]
-    rows = slice(0, cache.rows)
-    out[rows] = scaled_dot_product_attention(
-        query[rows], keys[:, :, :read], values[:, :, :read], visible[:, None, None]
-    )
+def attend_masked(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor) -> Tensor:
+    """All rows at once over as many whole blocks of the ring as the longest row needs, the rest masked.
+
+    With a mask and cuDNN's kernels off, a GPU of CUDA takes the memory-efficient kernel: tiles of keys in order, one
+    program a row and head, so that keys which others need and this row does not change no bit of it.
+    """
+    read = bias.shape[-1]
+    return scaled_dot_product_attention(query, keys[:, :, :read], values[:, :, :read], bias)
 
 
 def attend_few(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """Every row over all of a few keys: [B, H, 1, D] over [B, H, K, D] -> [B, H, 1, D].
-
-    A CPU's fused kernel rounds a row by the thread that it falls to, from 8 keys on; plain sums do not.
-    """
+    """Every row over all of a few keys: [B, H, 1, D] over [B, H, K, D] -> [B, H, 1, D]."""
     if query.device.type != "cpu":
         return scaled_dot_product_attention(query, keys, values)
+    return _attend_plainly(query, keys, values)
+
+
+@PerRow
+def _attend_plainly(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """`attend_few` in plain sums: a CPU's fused kernel rounds a row by the thread that it falls to, from 8 keys on."""
     scores = (query.float() * keys.float()).sum(dim=-1, keepdim=True) / query.shape[-1] ** 0.5
     out: Tensor = (scores.softmax(dim=2) * values.float()).sum(dim=2, keepdim=True)
     return out.to(query.dtype)

@@ -25,18 +25,17 @@ def is_used(dtype: torch.dtype) -> bool:
     return dtype is torch.bfloat16 and _is_installed()
 
 
-def attend(query: Tensor, keys: Tensor, values: Tensor, used: list[int], out: Tensor) -> None:
-    """Fill `out` [R, H, 1, D]: row r attends from `query` [R, H, 1, D] to the first used[r] of `keys` and `values`.
+def attend(query: Tensor, keys: Tensor, values: Tensor, used: list[int]) -> Tensor:
+    """Row b attends from `query` [B, H, 1, D] to the first used[b] of `keys` and `values` [B, H, S, D]: [B, H, 1, D].
 
-    These are [B, H, S, D]; B counts `used`, and rows beyond it are left as they are. All bfloat16.
+    All bfloat16.
     """
     from personaplex.core.nn.kernels import attend_heads  # compiles, so only where it is used
 
-    rows = len(used)
-    scaled = query[:rows, :, 0].float() / query.shape[-1] ** 0.5
+    scaled = query[:, :, 0].float() / query.shape[-1] ** 0.5
     seen = np.empty(scaled.shape, np.float32)
     attend_heads(scaled.numpy(), _bits(keys), _bits(values), np.array(used), seen)
-    out[:rows, :, 0] = torch.from_numpy(seen)
+    return torch.from_numpy(seen)[:, :, None].to(query.dtype)
 
 
 def _bits(tensor: Tensor) -> Half:

@@ -3,6 +3,9 @@
 import torch
 from torch import Tensor, nn
 
+from personaplex.core.nn import fused
+from personaplex.core.nn.rows import PerRow
+
 
 class RMSNorm(nn.Module):
     """x · (alpha · rsqrt(1e-8 + mean(x²))), cast back to x's type at the end (arXiv 1910.07467)."""
@@ -14,5 +17,19 @@ class RMSNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[B, T, dim] -> the same shape and type."""
         wide = x.float()
-        scale = self.alpha.float() * torch.rsqrt(1e-8 + wide.square().mean(dim=-1, keepdim=True))
-        return (wide * scale).to(x.dtype)
+        return (wide * (self.alpha.float() * _scale(wide))).to(x.dtype)
+
+    def after(self, x: Tensor, delta: Tensor | None) -> tuple[Tensor, Tensor]:
+        """x + delta, or x where that is None, and its norm: both of the shape of `x` [B, T, dim]."""
+        if fused.is_used(x.device):
+            from personaplex.core.nn import triton_rows  # needs Triton, so only where it is used
+
+            return triton_rows.add_norm(x, delta, self.alpha)
+        total = x if delta is None else x + delta
+        return total, self(total)
+
+
+@PerRow
+def _scale(x: Tensor) -> Tensor:
+    """One over the root mean square of each vector: [B, T, dim] -> [B, T, 1]."""
+    return torch.rsqrt(1e-8 + x.square().mean(dim=-1, keepdim=True))

@@ -6,7 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from personaplex.core.nn.rows import PerRow
+
 PERIOD = 10_000.0
+
+_cos, _sin = PerRow(torch.cos), PerRow(torch.sin)
 
 
 @dataclass(frozen=True)
@@ -22,7 +26,7 @@ class Rotation:
         pairs = torch.arange(head_dim // 2, device=positions.device, dtype=torch.float32)
         frequencies = torch.exp(pairs * (-math.log(PERIOD) * 2 / head_dim))
         angles = positions[:, None, :, None].float() * frequencies
-        return cls(angles.cos(), angles.sin())
+        return cls(_cos(angles), _sin(angles))
 
     def __call__(self, x: Tensor) -> Tensor:
         """Turn queries or keys [B, H, T, head_dim]; in float32, returned in x's type."""

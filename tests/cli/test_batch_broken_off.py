@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from personaplex.core.engine import Engine
+from personaplex.core.engine.slots import Engine
 
 if TYPE_CHECKING:
     import subprocess

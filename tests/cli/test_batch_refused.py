@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from personaplex.core import model as models
+from personaplex.core.weights import model as models
 from personaplex.samples import tiny
 
 if TYPE_CHECKING:

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from personaplex.core import leftovers
-
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -182,26 +180,31 @@ def test_an_export_of_other_settings_is_not_taken_for_these(done: Desk) -> None:
     assert done.tree() == done.tree("new")
 
 
-def test_a_kill_between_two_files_of_an_item(done: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+KILLED = """
+import os, pathlib
+replace, left = pathlib.Path.replace, [%d]
+def killed(self, target):
+    if pathlib.Path(target).name.startswith("a.") or self.name == "a.json":
+        if not left[0]:
+            os._exit(9)
+        left[0] -= 1
+    return replace(self, target)
+pathlib.Path.replace = killed
+"""
+
+
+@pytest.mark.parametrize("places", range(5))
+def test_a_kill_between_two_files_of_an_item(done: Desk, places: int) -> None:
     """The old transcript goes before the new WAV comes: else the old settings would find theirs done."""
-
-    class Killed(BaseException):
-        pass
-
-    removed = leftovers.discard
-
-    def killed(paths: Any) -> None:
-        removed(paths)
-        paths.wav.write_bytes(b"of another seed")
-        raise Killed
-
     tree = done.tree()
-    with monkeypatch.context() as patch:
-        patch.setattr("personaplex.cli.batch_run.discard", killed)
-        with pytest.raises(Killed):
-            done.batch("calls.jsonl", *OUTPUTS, "--seed", "7", "--slots", "1")
-    assert again(done)[0] >= 1
-    assert done.tree() == tree
+    arguments = done.batch_arguments("calls.jsonl", *OUTPUTS, "--seed", "7", "--slots", "1")
+    assert done.process(*arguments, before=KILLED % places).code == 9
+    assert (done.folder / "out" / "a.json").exists() == (places == 0)
+    assert again(done)[0] >= (places > 0)
+    made = done.tree()
+    assert made.pop("run.json").keys() == tree.pop("run.json").keys()  # the killed run's, where nothing was left to do
+    assert made == tree
+    assert hidden(done.folder / "out") == []
 
 
 def test_a_dry_run_needs_no_voice_of_the_hub(desk: Desk) -> None:

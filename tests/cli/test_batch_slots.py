@@ -8,27 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from personaplex.cli.batch_run import choose_slots
-from personaplex.core import memory
-
 if TYPE_CHECKING:
     from tests.cli.conftest import Desk
 
-CPU, GPU = torch.device("cpu"), torch.device("cuda")
-MIB = 2**20
-
-
-def test_as_many_slots_as_asked_for() -> None:
-    assert choose_slots(8, 3, MIB, GPU) == 8  # a resumed run of three calls, too
-    assert choose_slots(8, 3, MIB, CPU) == 3  # whose bits are those of 8
-    assert choose_slots(2, 3, MIB, GPU) == choose_slots(2, 3, MIB, CPU) == 2
-    assert choose_slots(8, 0, MIB, CPU) == 1
-
-
-def test_as_many_slots_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "free_bytes", lambda device: 10 * MIB)
-    assert choose_slots(None, 100, MIB, GPU) == choose_slots(None, 100, MIB, CPU) == 7
-    assert choose_slots(None, 3, MIB, GPU) == 3
+GPU = torch.device("cuda")
 
 
 @pytest.fixture
@@ -51,9 +34,9 @@ def skipped(desk: Desk, *options: str) -> int:
 def test_done_with_other_slots_on_a_gpu(done: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "ab":
         document = done.document(f"out/{name}.json")
-        document["engine"] |= {"device": "cuda", "slots": 4 if name == "a" else 2}
+        document["engine"] |= {"device": "cuda", "products": None, "slots": 4 if name == "a" else 2}
         (done.folder / f"out/{name}.json").write_text(json.dumps(document), encoding="utf-8")
-    monkeypatch.setattr("personaplex.cli.todo.pick_device", lambda name: GPU)
+    monkeypatch.setattr("personaplex.runs.todo.pick_device", lambda name: GPU)
     assert skipped(done, "--slots", "4") == 1
     assert skipped(done, "--slots", "2") == 1
     assert skipped(done, "--slots", "8") == 0

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from personaplex.core.sampling import Sampling
+from personaplex.core.sampling.draw import Sampling
 
 if TYPE_CHECKING:
     from pathlib import Path

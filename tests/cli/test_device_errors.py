@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from personaplex.core.engine import Engine
+from personaplex.core.engine.slots import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,7 @@ def test_memory_that_no_machine_has(desk: Desk) -> None:
 
 @pytest.mark.parametrize("where", ["prepare", "finish"])
 def test_on_a_thread_of_a_batch(desk: Desk, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
-    monkeypatch.setattr(f"personaplex.core.batch.{where}", raising(MemoryError()))
+    monkeypatch.setattr(f"personaplex.core.engine.batch.{where}", raising(MemoryError()))
     desk.manifest([{"audio_filepath": "call.wav"}])
     result = desk.batch("calls.jsonl")
     assert result.code == 3
@@ -69,7 +69,8 @@ def test_debug_shows_where(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_bug_keeps_its_traceback(desk: Desk) -> None:
     said = "CUDA error: device-side assert triggered"
-    bug = f"import personaplex.core.engine as e\ndef step(*_): raise RuntimeError({said!r})\ne.Engine.step = step\n"
+    step = f"def step(*_): raise RuntimeError({said!r})"
+    bug = f"from personaplex.core.engine.slots import Engine\n{step}\nEngine.step = step\n"
     arguments = ("offline", "--model", "tiny", "--input-wav", "call.wav", "--voice-prompt", "voice.wav")
     with desk.spawn(*arguments, before=bug) as child:
         out, err = child.communicate(timeout=120)

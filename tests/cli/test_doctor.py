@@ -12,10 +12,10 @@ import torch
 from huggingface_hub import constants
 from huggingface_hub.errors import GatedRepoError
 
-from personaplex.cli import doctor
-from personaplex.core import health
+from personaplex.cli.commands import doctor
 from personaplex.core.errors import ModelError
-from personaplex.core.health import Finding
+from personaplex.core.machine import health
+from personaplex.core.machine.health import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable

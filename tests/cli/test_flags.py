@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from personaplex.core.config import PAD
-from personaplex.core.sampling import Sampling
+from personaplex.core.sampling.draw import Sampling
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,7 +12,7 @@ import pytest
 
 from personaplex.cli.main import command
 from personaplex.core.config import PERSONAPLEX_7B
-from personaplex.core.layout import lm_layout, mimi_layout
+from personaplex.core.weights.layout import lm_layout, mimi_layout
 from personaplex.voices.catalogue import CATALOGUE
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 from huggingface_hub import constants
 
-from personaplex.cli.known import KYUTAI
-from personaplex.core import hub
 from personaplex.core.config import PERSONAPLEX_7B
-from personaplex.core.model import HUB_MODEL
+from personaplex.core.weights import hub
+from personaplex.core.weights.model import HUB_MODEL
+from personaplex.runs.models.known import KYUTAI
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +77,7 @@ class TestFetch:
             return str(cache / name)
 
         monkeypatch.setattr(hub.huggingface_hub, "hf_hub_download", download)
-        monkeypatch.setattr("personaplex.core.model.depth_steps", lambda _: 16)
+        monkeypatch.setattr("personaplex.core.weights.model.depth_steps", lambda _: 16)
         return wanted
 
     def test_the_voices_too_and_where_each_lies(self, desk: Desk, cache: Path, asked: list[str]) -> None:

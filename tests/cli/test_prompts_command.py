@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from personaplex.core.tokenizer import Tokenizer
+from personaplex.core.lm.tokenizer import Tokenizer
 from personaplex.prompts import library
 from personaplex.samples.catalog import model_folder
 

@@ -441,6 +441,14 @@ def test_recording_over_goldens(corpus: Desk) -> None:
     assert snapshot(corpus) == before
 
 
+def test_recording_tokens_of_another_answer(corpus: Desk) -> None:
+    tokens = list((corpus.folder / "out").rglob("*.tokens.safetensors"))
+    shutil.copyfile(tokens[1], tokens[0])
+    result = corpus.run("regress", "record", "out", "-o", "new")
+    assert result.code == 2
+    assert "its tokens are not those of the transcript's tokens_sha256" in result.errors[0]
+
+
 def test_recording_what_has_failed_in_part_or_saved_no_tokens(corpus: Desk) -> None:
     (corpus.folder / "calls" / "bad.wav").write_bytes(b"")
     assert corpus.batch("calls", out="part").code == 1

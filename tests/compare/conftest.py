@@ -11,7 +11,7 @@ import pytest
 import soundfile
 from safetensors.numpy import save_file
 
-from personaplex.core.transcript import tokens_sha256
+from personaplex.core.answers.transcript import tokens_sha256
 
 FRAMES = 50
 

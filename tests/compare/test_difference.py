@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from safetensors.numpy import save_file
 
 from personaplex.compare import difference
-from personaplex.compare.difference import first_different_second, tokens_of
+from personaplex.compare.difference import first_different_second, foreign_tokens, tokens_of
 from personaplex.compare.recorded import read_run
 from personaplex.compare.verdicts import FirstDifference, Recorded
 from personaplex.core.errors import UsageError
@@ -23,6 +23,9 @@ TOKENS = st.integers(0, 4).flatmap(lambda frames: arrays(np.int32, (frames, 9), 
 
 def first_difference(expected: Recorded, got: Recorded) -> FirstDifference | None:
     return difference.first_difference(tokens_of(expected), tokens_of(got), expected, got)
+
+
+FOREIGN = "its tokens are not those of the transcript's tokens_sha256"
 
 
 def with_tokens(document: Any, tokens: Any, **changes: Any) -> Recorded:
@@ -104,13 +107,18 @@ def test_without_saved_tokens_on_both_sides_the_text_is_compared(document: Any, 
     assert (found.frame, found.stream, found.got) == (4, "text", changed[4, 0])
 
 
-def test_tokens_that_an_earlier_run_left_do_not_count(
+def test_tokens_of_another_answer_are_named_and_do_not_count(
     tmp_path: Path, document: Any, write_run: Any, some_tokens: Any
 ) -> None:
-    stale = some_tokens.copy()
-    stale[0, 1] += 1
-    item = read_run(write_run(tmp_path, {"a": document()}, tokens={"a": stale}))["a"]
-    assert first_difference(with_tokens(document, some_tokens), item) is None
+    foreign = some_tokens.copy()
+    foreign[0, 1] += 1
+    item = read_run(write_run(tmp_path, {"a": document()}, tokens={"a": foreign}))["a"]
+    golden = with_tokens(document, some_tokens)
+    assert first_difference(golden, item) is None
+    assert foreign_tokens(item) == f"{tmp_path}/a.tokens.safetensors: {FOREIGN}"
+    assert foreign_tokens(golden) is None
+    whole = read_run(write_run(tmp_path / "whole", {"a": document()}, tokens={"a": some_tokens}))["a"]
+    assert foreign_tokens(whole) is None
 
 
 def _truncated(path: Path) -> None:

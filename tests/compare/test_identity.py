@@ -24,6 +24,7 @@ from personaplex.compare.verdicts import IdentityDifference, Level, Recorded, To
         ({"engine": {"threads": None}}, "engine.threads", None),
         ({"engine": {"slots": 8}}, "engine.slots", 8),
         ({"engine": {"pace": "realtime"}}, "engine.pace", "realtime"),
+        ({"engine": {"gpu": {"cudnn": 91002}}}, "engine.gpu.cudnn", 91002),
         ({"output": {"align": "model"}}, "output.align", "model"),
         ({"output": {"subtype": "FLOAT"}}, "output.subtype", "FLOAT"),
         ({"output": {"sample_rate": 8000}}, "output.sample_rate", 8000),
@@ -68,3 +69,20 @@ def test_a_summary_counts_items_and_tells_values_they_share(document: Any) -> No
         IdentityCount("engine.threads", 2, 4, 3),
         IdentityCount("sampling.seed", None, None, 2),
     ]
+
+
+@pytest.mark.parametrize(
+    ("rounding", "named"),
+    [
+        (("a1", "a1"), set()),
+        (("a1", "b2"), {"engine.device_kind", "engine.rounding"}),
+        ((None, None), {"engine.device_kind"}),  # as older transcripts have it
+        ((None, "b2"), {"engine.device_kind", "engine.rounding"}),
+    ],
+)
+def test_processors_that_round_alike_are_one(
+    rounding: tuple[str | None, str | None], named: set[str], document: Any
+) -> None:
+    kinds = zip(("Xeon, AVX512", "EPYC, AVX512"), rounding, strict=True)
+    ours, theirs = (document(engine={"device_kind": kind, "rounding": found}) for kind, found in kinds)
+    assert {difference.name for difference in identity_differences(ours, theirs)} == named

@@ -224,3 +224,18 @@ def test_a_thousand_items_are_compared(tmp_path: Path, document: Any, write_run:
     assert [item.id for item in comparison.items] == names
     assert {item.difference.frame for item in comparison.items if item.difference} == {20}
     assert all(item.fails for item in comparison.items)
+
+
+@pytest.mark.parametrize("side", ["one", "other"])
+@pytest.mark.parametrize("level", Level)
+def test_saved_tokens_of_another_answer_fail_an_item_that_is_the_same(
+    side: str, level: Level, tmp_path: Path, document: Any, write_run: Any, some_tokens: Any
+) -> None:
+    for name in ("one", "other"):
+        saved = some_tokens + (name == side)
+        write_run(tmp_path / name, {"a": document(), "b": document()}, tokens={"a": saved, "b": some_tokens})
+    runs = (read_run(tmp_path / name) for name in ("one", "other"))
+    found, fine = compare_runs(*runs, ("one", "other"), level, Tolerances()).items
+    path = tmp_path / side / "a.tokens.safetensors"
+    assert found.summary == f"{path}: its tokens are not those of the transcript's tokens_sha256"
+    assert (found.fails, found.differs, fine.fails) == (True, False, False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,13 +13,15 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from personaplex.core.audio import read
+from personaplex.core.audio.reading import read
 from personaplex.core.config import ModelConfig, read_config
+from personaplex.core.engine.session import EmbeddedVoice, RecordedVoice
 from personaplex.core.lm.model import LM
+from personaplex.core.lm.tokenizer import Tokenizer
 from personaplex.core.mimi.codec import Mimi
-from personaplex.core.session import EmbeddedVoice, RecordedVoice
-from personaplex.core.tokenizer import Tokenizer
-from personaplex.core.weights import load_lm, load_mimi
+from personaplex.core.nn import fused
+from personaplex.core.nn.products import pack
+from personaplex.core.weights.filling import load_lm, load_mimi
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
     from tests.conftest import BuildModel, ParityCase
 
 CPU = torch.device("cpu")
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # Triton looks at it when it is imported
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,12 @@ class LoadedCase:
 
     def lm_in(self, dtype: torch.dtype) -> LM:
         """The language model, loaded anew in another type."""
+        lm = self.stored_lm(dtype)
+        pack(lm)
+        return lm
+
+    def stored_lm(self, dtype: torch.dtype) -> LM:
+        """The language model as the checkpoint holds it, not packed."""
         return load_lm(self.folder / self.config.files.lm, self.config.lm, CPU, dtype)
 
     @cached_property
@@ -88,6 +100,13 @@ def two_threads() -> Iterator[None]:
     torch.set_num_threads(2)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def fused_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton's kernels in place of torch's on every device: interpreted where there is no GPU."""
+    pytest.importorskip("triton")
+    monkeypatch.setattr(fused, "is_used", lambda _: True)
 
 
 LoadCase: TypeAlias = Callable[[str], LoadedCase]

@@ -1,10 +1,11 @@
 import errno
+import json
 from pathlib import Path
 
 import pytest
 
 from personaplex.core.errors import InputError
-from personaplex.core.files import replacing, write_text
+from personaplex.core.files import Staged, replacing, write_text
 
 
 def names(folder: Path) -> list[str]:
@@ -17,10 +18,56 @@ def test_the_file_appears_only_when_whole(tmp_path: Path) -> None:
         part.write_bytes(b"new")
         assert not path.exists()
         assert part.parent == tmp_path
-        assert part.name.startswith(".a.")
-        assert part.suffix == ".wav"
     assert path.read_bytes() == b"new"
     assert names(tmp_path) == ["a.wav"]
+
+
+@pytest.mark.parametrize("name", ["a.wav", "a.mix.wav", "a.frames.json", "results.jsonl", "x" * 251 + ".wav"])
+def test_no_search_finds_the_temporary_file(tmp_path: Path, name: str) -> None:
+    """`pathlib` and `find` look at hidden files too."""
+    with replacing(tmp_path / name) as part:
+        part.write_text("half")
+        assert names(tmp_path) == [part.name]
+        assert part.name.startswith(".")
+        for pattern in ("*.wav", "*.wav*", "*.json*", "a*", "*.tokens.*", "*.srt", "[!.]*"):
+            assert not part.match(pattern)
+    assert names(tmp_path) == [name]
+
+
+def test_files_take_their_places_together(tmp_path: Path) -> None:
+    paths = [tmp_path / "b.json", tmp_path / "a.wav"]
+    with Staged() as staged:
+        for path in paths:
+            staged.write(path, path.name.encode())
+            assert not path.exists()
+        assert list(staged.paths) == paths
+        staged.place()
+        assert names(tmp_path) == ["a.wav", "b.json"]
+    assert [path.read_bytes() for path in paths] == [b"b.json", b"a.wav"]
+
+
+def stage_half(folder: Path) -> None:
+    with Staged() as staged:
+        staged.write(folder / "a.wav", b"new")
+        staged.write(folder / "nowhere" / "a.json", b"new")
+
+
+def place_half(folder: Path) -> None:
+    with Staged() as staged:
+        staged.write(folder / "b.wav", b"new")
+        staged.write(folder / "a.json", b"new")
+        (folder / "a.json").mkdir()
+        staged.place()
+
+
+def test_none_takes_its_place_if_one_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "a.wav").write_text("old")
+    with pytest.raises(InputError, match=r"a\.json: cannot write: No such file"):
+        stage_half(tmp_path)
+    assert (tmp_path / "a.wav").read_text() == "old"
+    with pytest.raises(InputError, match=r"a\.json: cannot write"):
+        place_half(tmp_path)
+    assert names(tmp_path) == ["a.json", "a.wav"]
 
 
 def test_two_writers_do_not_meet(tmp_path: Path) -> None:
@@ -92,6 +139,11 @@ def test_only_files_are_replaced(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="it is a folder or a device"), replacing(path):
         pytest.fail("nothing may be written")
     assert not path.is_file()
+
+
+def test_a_name_that_is_not_utf8_can_be_written(tmp_path: Path) -> None:
+    write_text(tmp_path / "a.json", '"caf\udce9"')
+    assert json.loads((tmp_path / "a.json").read_bytes()) == "caf\udce9"
 
 
 def test_write_text_makes_folders(tmp_path: Path) -> None:

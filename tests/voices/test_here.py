@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
-from personaplex.core import hub
 from personaplex.core.errors import UsageError, VoiceError
-from personaplex.core.model import HUB_MODEL, VOICES
+from personaplex.core.weights import hub
+from personaplex.core.weights.model import HUB_MODEL, VOICES
 from personaplex.voices.catalogue import CATALOGUE, VARIABLE
 from personaplex.voices.here import ARCHIVE, PUBLISHED, ListedVoice, cached_archive, find_here, listed_voices
 

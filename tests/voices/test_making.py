@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from personaplex.core import model as models
-from personaplex.core.audio import read
+from personaplex.core.audio.reading import read
 from personaplex.core.config import PERSONAPLEX_7B
-from personaplex.core.engine import Engine
+from personaplex.core.engine.session import EmbeddedVoice, RecordedVoice, Voice, prefill
+from personaplex.core.engine.slots import Engine
 from personaplex.core.errors import InputError, VoiceError
-from personaplex.core.sampling import Sampling
-from personaplex.core.session import EmbeddedVoice, RecordedVoice, Voice, prefill
+from personaplex.core.nn.products import pack
+from personaplex.core.sampling.draw import Sampling
+from personaplex.core.weights import model as models
 from personaplex.voices.files import read_metadata, read_voice
 from personaplex.voices.loading import encode, load_voice, read_recording
 from personaplex.voices.making import SCHEMA, _columns, convert_voice, make_voice, write_voice
@@ -25,14 +26,16 @@ from personaplex.voices.making import SCHEMA, _columns, convert_voice, make_voic
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from personaplex.core.model import Model
+    from personaplex.core.weights.model import Model
     from tests.conftest import BuildModel, ParityCase
 
 CPU = torch.device("cpu")
 
 
 def load(build_model: BuildModel, case: str, dtype: torch.dtype = torch.float32) -> Model:
-    return models.load(models.locate(str(build_model(case))), CPU, dtype)
+    model = models.load(models.locate(str(build_model(case))), CPU, dtype)
+    pack(model.lm)
+    return model
 
 
 @pytest.mark.parametrize("name", ["short", "long", "no_text", "wide"])

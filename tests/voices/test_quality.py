@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from personaplex.core.audio import AudioInfo, Recording
+from personaplex.core.audio.reading import AudioInfo, Recording
 from personaplex.voices.quality import doubts
 
 RATE = 24_000

@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from personaplex.core.nn.attention import (
-    _attend_masked,
+    Place,
     _attend_rows,
     attend_chunk,
     attend_few,
+    attend_masked,
     attend_step,
     chunk_mask,
+    hiding,
 )
 from personaplex.core.nn.cache import READ_BLOCK, KVCache
 
@@ -48,7 +50,7 @@ def by_step(qkv: Tensor, cache: KVCache) -> Tensor:
     out = []
     for position in range(qkv.shape[3]):
         query, key, value = qkv[:, :, :, position : position + 1]
-        out.append(attend_step(query, key, value, cache, 0))
+        out.append(attend_step(query, key, value, cache, 0, Place.next(cache)))
         cache.advance(1, rows)
     return torch.cat(out, dim=2)
 
@@ -118,35 +120,15 @@ def test_one_row_at_a_time_equals_all_rows_masked(slots: int) -> None:
     for row, length in enumerate(lengths):
         cache.advance(length, [other == row for other in range(len(lengths))])
     query = inputs(len(lengths), 1)[0]
-    one, all_rows = torch.zeros_like(query), torch.zeros_like(query)
-    _attend_rows(query, cache.keys[0], cache.values[0], cache, one)
-    _attend_masked(query, cache.keys[0], cache.values[0], cache, all_rows)
-    torch.testing.assert_close(one, all_rows)
-
-
-def test_rows_beyond_the_cache_are_padding() -> None:
-    """They come out as zeros and change nothing in the rows before."""
-    qkv = inputs(4, 9)
-    plain, padded = cache_of(2), cache_of(2)
-    expected = by_step(qkv[:, :2], plain)
-    for position in range(9):
-        query, key, value = qkv[:, :, :, position : position + 1]
-        out = attend_step(query, key, value, padded, 0)
-        padded.advance(1, [True, True])
-        assert torch.equal(out[:2], expected[:, :, position : position + 1])
-        assert not out[2:].any()
-    assert torch.equal(padded.keys, plain.keys)
-    query, masked = qkv[0, :, :, -1:], torch.zeros(4, HEADS, 1, DIM)
-    _attend_masked(query, padded.keys[0], padded.values[0], padded, masked)
-    assert masked[:2].all()
-    assert not masked[2:].any()
+    one = _attend_rows(query, cache.keys[0], cache.values[0], cache)
+    torch.testing.assert_close(one, attend_masked(query, cache.keys[0], cache.values[0], hiding(cache)))
 
 
 def test_an_empty_row_is_finite_and_reads_no_other() -> None:
     cache = cache_of(2)
     cache.keys.fill_(torch.nan)
     query, key, value = inputs(2, 1)
-    out = attend_step(query, key, value, cache, 0)
+    out = attend_step(query, key, value, cache, 0, Place.next(cache))
     assert out.isfinite().all()
     assert torch.allclose(out, value)
 
@@ -162,7 +144,7 @@ def test_a_row_is_untouched_while_it_pauses(ticks: list[list[bool]]) -> None:
     for tick, active in enumerate(ticks):
         step = [qkv[:, row, :, done[row]] if on else noise[:, row, :, tick] for row, on in enumerate(active)]
         query, key, value = torch.stack(step, dim=1)[:, :, :, None]
-        seen = attend_step(query, key, value, cache, 0)
+        seen = attend_step(query, key, value, cache, 0, Place.next(cache))
         cache.advance(1, active)
         for row in (row for row, on in enumerate(active) if on):
             out[row].append(seen[row])

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from personaplex.core.nn import compiled
-from personaplex.core.nn.attention import attend_step
+from personaplex.core.nn.attention import Place, attend_step
 from personaplex.core.nn.cache import KVCache
 
 HALF = torch.bfloat16
@@ -24,45 +24,38 @@ def half(*shape: int, seed: int) -> Tensor:
 
 @pytest.fixture
 def inputs() -> tuple[Tensor, Tensor, Tensor]:
-    """A query with a row of padding, keys and values."""
+    """A query, keys and values."""
     shape = (ROWS, HEADS, SLOTS, DIM)
-    return half(ROWS + 1, HEADS, 1, DIM, seed=1), half(*shape, seed=2), half(*shape, seed=3)
-
-
-def attended(query: Tensor, keys: Tensor, values: Tensor, used: list[int]) -> Tensor:
-    out = torch.zeros_like(query)
-    compiled.attend(query, keys, values, used, out)
-    return out
+    return half(ROWS, HEADS, 1, DIM, seed=1), half(*shape, seed=2), half(*shape, seed=3)
 
 
 def test_rows_attend_to_their_own_keys(inputs: tuple[Tensor, Tensor, Tensor]) -> None:
     query, keys, values = inputs
-    out = attended(query, keys, values, USED)
+    out = compiled.attend(query, keys, values, USED)
     for row, used in enumerate(USED):
         one = slice(row, row + 1)
         exact = scaled_dot_product_attention(
             query[one].float(), keys[one, :, :used].float(), values[one, :, :used].float()
         )
         torch.testing.assert_close(out[one].float(), exact, rtol=2**-7, atol=1e-4)
-    assert not out[ROWS:].any()
 
 
 def test_what_a_row_does_not_use_is_not_read(inputs: tuple[Tensor, Tensor, Tensor]) -> None:
     query, keys, values = inputs
-    expected = attended(query, keys, values, USED)
+    expected = compiled.attend(query, keys, values, USED)
     for row, used in enumerate(USED):
         keys[row, :, used:] = torch.nan
         values[row, :, used:] = torch.nan
-    assert torch.equal(attended(query, keys, values, USED), expected)
+    assert torch.equal(compiled.attend(query, keys, values, USED), expected)
 
 
 @pytest.mark.usefixtures("two_threads")
 def test_a_row_is_the_same_among_others_and_alone(inputs: tuple[Tensor, Tensor, Tensor]) -> None:
     query, keys, values = inputs
-    together = attended(query, keys, values, USED)
+    together = compiled.attend(query, keys, values, USED)
     for row, used in enumerate(USED):
         one = slice(row, row + 1)
-        assert torch.equal(attended(query[one], keys[one], values[one], [used]), together[one])
+        assert torch.equal(compiled.attend(query[one], keys[one], values[one], [used]), together[one])
 
 
 def test_large_scores_do_not_overflow() -> None:
@@ -70,7 +63,7 @@ def test_large_scores_do_not_overflow() -> None:
     keys[:, :, 2] = -60
     values = half(1, HEADS, 4, DIM, seed=4)
     exact = values[:, :, [0, 1, 3]].float().mean(dim=2, keepdim=True)
-    torch.testing.assert_close(attended(query, keys, values, [4]).float(), exact, rtol=2**-7, atol=1e-3)
+    torch.testing.assert_close(compiled.attend(query, keys, values, [4]).float(), exact, rtol=2**-7, atol=1e-3)
 
 
 def test_without_numba_torch_attends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +77,7 @@ def test_without_numba_torch_attends(monkeypatch: pytest.MonkeyPatch) -> None:
         cache = KVCache.zeros(1, ROWS, HEADS, 15, DIM, torch.device("cpu"), HALF)
         steps = []
         for position in range(20):
-            steps.append(attend_step(*qkv[:, :, :, position : position + 1].unbind(), cache, 0))
+            steps.append(attend_step(*qkv[:, :, :, position : position + 1].unbind(), cache, 0, Place.next(cache)))
             cache.advance(1, [True] * ROWS)
         found.append(torch.cat(steps, dim=2))
     torch.testing.assert_close(*found, rtol=2**-6, atol=1e-2)
@@ -95,7 +88,7 @@ ONE_CALL = """
 import torch
 from personaplex.core.nn import compiled
 query, keys = torch.ones(1, 1, 1, 8).bfloat16(), torch.ones(1, 1, 2, 8).bfloat16()
-compiled.attend(query, keys, keys, [2], torch.zeros_like(query))
+compiled.attend(query, keys, keys, [2])
 print(torch.get_num_threads())
 """
 

@@ -1,0 +1,34 @@
+"""An item's files in the output folder, whatever its options, and clearing away what killed runs left of them."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from personaplex.core.answers.exports import EXPORTERS
+from personaplex.core.answers.outputs import OutputOptions, OutputPaths
+from personaplex.core.answers.ownership import leftovers
+
+_EVERYTHING = OutputOptions(formats=tuple(EXPORTERS), tokens=True)
+
+
+def item_paths(folder: Path, name: str, mix: bool) -> OutputPaths:
+    """Where the files of the item `name` go."""
+    return OutputPaths(folder / f"{name}.wav", folder / f"{name}.json", folder / f"{name}.mix.wav" if mix else None)
+
+
+def left_behind(items: Iterable[OutputPaths]) -> list[Path]:
+    """What killed runs left of items: temporary files, and those that had their place before their transcript had."""
+    parts, orphans = leftovers(path for paths in items for path in _every(paths))
+    return [*orphans, *parts]  # in this order: a part may tell what the others are
+
+
+def sweep(items: Iterable[OutputPaths]) -> None:
+    """Remove what killed runs left of items; to be called before anything is written."""
+    for path in left_behind(items):
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _every(paths: OutputPaths) -> list[Path]:
+    return replace(paths, mix=paths.wav.with_name(f"{paths.wav.stem}.mix.wav")).all(_EVERYTHING)

@@ -1,0 +1,101 @@
+"""From planned items to the engine's jobs: frames counted, voices loaded, prompts made into tokens."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from personaplex.core.audio import reading
+from personaplex.core.engine.call import live_calls
+from personaplex.core.engine.job import Job, NamedVoice, Prompt
+from personaplex.core.engine.prompt_length import PromptLength
+from personaplex.core.errors import InputError, PersonaplexError
+from personaplex.core.weights.model import Model
+from personaplex.runs.choices import Alignment, LongAudio
+from personaplex.runs.models.located import LocatedModel
+from personaplex.runs.places import Places
+from personaplex.runs.plan import PlannedItem
+from personaplex.runs.request import BatchRequest
+from personaplex.voices.catalogue import find
+from personaplex.voices.loading import load_voice
+
+Failed = Callable[[PlannedItem, PersonaplexError], bool]
+
+
+def voice_paths(items: Sequence[PlannedItem], request: BatchRequest, located: LocatedModel) -> dict[str, Path]:
+    """Where each voice lies; raises VoiceError for one that the model doesn't come with."""
+    names = dict.fromkeys(item.voice for item in items)
+    return {name: find(name, request.source.voice_folder, located.voices_folder) for name in names}
+
+
+def make_jobs(
+    items: Sequence[PlannedItem],
+    voices: Mapping[str, Path],
+    request: BatchRequest,
+    model: Model,
+    places: Places,
+    failed: Failed,
+) -> list[Job]:
+    """A job for every item whose input and voice can be read and whose place is free; `failed` is told of the others.
+
+    None at all once `failed` has said that these are too many. Raises UsageError if the prompt that the options give
+    leaves nothing of the context to the calls.
+    """
+    loaded = {voice: _voice(path, model) for voice, path in voices.items()}
+    for text, voice in dict.fromkeys((item.text, item.voice) for item in items if is_of_options(item)):
+        known = loaded[voice]
+        if isinstance(known, NamedVoice):
+            make_prompt(known, text, model)
+    jobs = []
+    for item in items:
+        try:
+            places.refuse_foreign(item)
+            jobs.append(_job(item, loaded[item.voice], request, model))
+        except PersonaplexError as error:
+            if failed(item, error):
+                return []
+    return jobs
+
+
+def planned_frames(item: PlannedItem) -> int:
+    """The most frames that an item's audio can take; raises InputError."""
+    row = item.item.row
+    return reading.planned_frames(item.item.path, offset=row.offset, duration=row.duration)
+
+
+def make_prompt(voice: NamedVoice, text: str, model: Model) -> Prompt:
+    """A persona's prompt; raises UsageError for one that leaves nothing of the context to the call."""
+    tokens = tuple(model.tokenizer.prompt_ids(text))
+    PromptLength(len(tokens), voice.voice.frames).check(model.config.lm.context)
+    return Prompt(voice, text.strip(), tokens)
+
+
+def is_of_options(item: PlannedItem) -> bool:
+    """Whether an item's prompt is the options' alone, so that what is wrong with it is wrong with the command."""
+    row = item.item.row
+    return all(own is None for own in (row.text_prompt, row.text_prompt_file, row.role, row.voice_prompt))
+
+
+def refuse_long(job: Job, context: int, align: Alignment) -> None:
+    """Raise InputError for a call that is longer than the context."""
+    calls = live_calls(job.frames, align.value)
+    if job.prompt.steps + calls > context:
+        what = f"{job.input}: {job.prompt.steps} prompt and {calls} live frames exceed the context of {context}"
+        raise InputError(what, "shorten the call, or allow it with --long-audio warn")
+
+
+def _voice(path: Path, model: Model) -> NamedVoice | PersonaplexError:
+    try:
+        return load_voice(path, model)
+    except PersonaplexError as error:
+        return error
+
+
+def _job(item: PlannedItem, voice: NamedVoice | PersonaplexError, request: BatchRequest, model: Model) -> Job:
+    row = item.item.row
+    frames = planned_frames(item)
+    if isinstance(voice, PersonaplexError):
+        raise voice
+    prompt = make_prompt(voice, item.text, model)
+    job = Job(item.item.id, item.item.path, prompt, item.seed, frames, item.channel, row.offset, row.duration)
+    if request.long_audio is LongAudio.error:
+        refuse_long(job, model.config.lm.context, request.align)
+    return job

@@ -1,0 +1,76 @@
+"""The rows of a running batch, written to `results.jsonl` now and then and at the end."""
+
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from personaplex.core.corpus.results import ResultRow, failed_row, merge_results
+from personaplex.core.corpus.sources import Item
+from personaplex.core.errors import PersonaplexError
+from personaplex.runs.plan import PlannedItem
+
+FLUSH_SECONDS = 20.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Counts:
+    """How a batch went. `flagged` items hold a loop or dead air; seconds are of audio, and of the run."""
+
+    items: int = 0
+    done: int = 0
+    failed: int = 0
+    skipped: int = 0
+    not_run: int = 0
+    flagged: int = 0
+    audio_seconds: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def times_real_time(self) -> float:
+        """Seconds of calls made in a second."""
+        return self.audio_seconds / self.seconds if self.seconds else 0.0
+
+
+class Ledger:
+    """Outcomes so far, counted; `order` are the ids of the whole source, in which rows are written."""
+
+    def __init__(self, folder: Path, order: list[str], counts: Counts) -> None:
+        self.counts = counts
+        self._folder = folder
+        self._order = order
+        self._rows: dict[str, ResultRow] = {}
+        self._flushed = time.monotonic()
+
+    def skipped(self, row: ResultRow) -> None:
+        """An item that was done before."""
+        self.counts.skipped += 1
+        self.counts.flagged += bool(row["flags"])
+        self._rows[row["id"]] = row
+
+    def done(self, planned: PlannedItem, row: ResultRow, duration: float) -> None:
+        """An item that is done now, of `duration` seconds."""
+        self.counts.done += 1
+        self.counts.audio_seconds = round(self.counts.audio_seconds + duration, 3)
+        self._add(row)
+        for warning in row["warnings"]:
+            log.warning("%s: %s", planned.item.id, warning)
+
+    def failed(self, item: Item, error: PersonaplexError) -> None:
+        """An item that can't be run."""
+        self.counts.failed += 1
+        self._add(failed_row(item, error))
+        log.error("%s: %s", item.id, error.what)
+
+    def _add(self, row: ResultRow) -> None:
+        self._rows[row["id"]] = row
+        self.counts.flagged += bool(row.get("flags"))
+        if time.monotonic() - self._flushed > FLUSH_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Merge the rows into the folder's file; raises InputError."""
+        merge_results(self._folder, self._order, self._rows)
+        self._flushed = time.monotonic()

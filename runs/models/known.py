@@ -1,0 +1,47 @@
+"""Shapes of a model by name, without loading or downloading it."""
+
+import os
+from dataclasses import dataclass, replace
+
+import torch
+
+from personaplex.core.config import PERSONAPLEX_7B, ModelConfig
+from personaplex.core.errors import ModelError
+from personaplex.core.weights.checkpoint import open_checkpoint
+from personaplex.core.weights.filling import stored_dtype, with_depth_steps
+from personaplex.core.weights.model import HUB_MODEL, locate
+from personaplex.runs.choices import Dtype
+from personaplex.samples import tiny
+
+KYUTAI = ("kyutai/moshiko-pytorch-bf16", "kyutai/moshika-pytorch-bf16")
+
+
+@dataclass(frozen=True)
+class KnownModel:
+    """A model's name, its shapes and the type that its language model is stored in."""
+
+    name: str
+    config: ModelConfig
+    dtype: torch.dtype
+
+    def width(self, dtype: Dtype) -> int:
+        """Bytes of a value when the model runs in `dtype`."""
+        chosen: torch.dtype = self.dtype if dtype is Dtype.auto else getattr(torch, dtype)
+        return chosen.itemsize
+
+
+def known_model(name: str | None) -> KnownModel:
+    """A packaged or published model, or a directory; raises ModelError for any other."""
+    wanted = name or HUB_MODEL
+    if wanted == tiny.NAME:
+        return KnownModel(wanted, tiny.CONFIG, torch.float32)
+    if wanted == HUB_MODEL:
+        return KnownModel(wanted, PERSONAPLEX_7B, torch.bfloat16)
+    if wanted in KYUTAI:
+        eight_steps = replace(PERSONAPLEX_7B, lm=with_depth_steps(PERSONAPLEX_7B.lm, 8))
+        return KnownModel(wanted, eight_steps, torch.bfloat16)
+    if os.path.isdir(wanted):
+        files = locate(wanted)
+        return KnownModel(files.name, files.config, stored_dtype(open_checkpoint(files.lm)))
+    known = ", ".join((tiny.NAME, HUB_MODEL, *KYUTAI))
+    raise ModelError(f'there is no model "{wanted}"', f"give a directory, or one of {known}")

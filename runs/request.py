@@ -1,0 +1,52 @@
+"""A batch as its caller describes it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from personaplex.core.answers.outputs import OutputOptions
+from personaplex.core.corpus.sources import Product
+from personaplex.core.sampling.draw import Sampling
+from personaplex.runs.choices import Alignment, Existing, LongAudio
+from personaplex.runs.models.located import ModelOptions
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What a batch runs over and what stands in where a row is silent."""
+
+    source: str
+    output: Path
+    pattern: str | None
+    product: Product
+    voice: str | None
+    voice_folder: Path | None
+    text: str
+    channel: str
+    seed: int
+    mix: bool
+
+
+@dataclass(frozen=True)
+class BatchRequest:
+    """What to run, how, and what of it.
+
+    graphs: whether ticks are replayed as CUDA graphs where they can be.
+    shard: (i, n) takes the i-th of n stable shares of the items, from 1.
+    max_failures: stop when more items than that have failed; None never does.
+    retry_failed: run only the items that the results have as failed.
+    command: the command line that asked for it, for the record.
+    """
+
+    source: SourceOptions
+    outputs: OutputOptions
+    sampling: Sampling
+    align: Alignment
+    model: ModelOptions
+    graphs: bool
+    slots: int | None
+    shard: tuple[int, int]
+    existing: Existing
+    max_failures: int | None
+    retry_failed: bool
+    long_audio: LongAudio
+    command: tuple[str, ...]
