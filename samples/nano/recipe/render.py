@@ -121,7 +121,7 @@ def speak(text: str, voice: str, seed: int) -> Spoken:
         file = str(Path(folder) / "spoken.wav")
         if voice == "espeak":
             speed, pitch = str(rng.randint(140, 180)), str(rng.randint(35, 65))
-            _run("espeak-ng", "-v", rng.choice(ESPEAK), "-s", speed, "-p", pitch, "-w", file, text)
+            run("espeak-ng", "-v", rng.choice(ESPEAK), "-s", speed, "-p", pitch, "-w", file, text)
             size, phones = 1.0, []
         else:
             made = VOICES[voice]
@@ -129,7 +129,7 @@ def speak(text: str, voice: str, seed: int) -> Spoken:
             options = ["--setf", f"duration_stretch={stretch:.3f}"]
             if made.pitch:
                 options += ["--setf", f"int_f0_target_mean={made.pitch / size * rng.uniform(0.96, 1.04):.1f}"]
-            told = _run("flite", *options, "-voice", made.base, "-psdur", "-t", text, "-o", file)
+            told = run("flite", *options, "-voice", made.base, "-psdur", "-t", text, "-o", file)
             phones = [(phone, float(end) / size) for phone, end in (unit.rsplit(":", 1) for unit in told.split())]
         read, rate = soundfile.read(file, dtype="float32")
     samples = soxr.resample(read, rate * size, SAMPLE_RATE).astype(np.float32)
@@ -137,7 +137,8 @@ def speak(text: str, voice: str, seed: int) -> Spoken:
     return Spoken(text, voice, np.clip(samples, -1, 1), phones)
 
 
-def _run(*command: str) -> str:
+def run(*command: str) -> str:
+    """What a command prints."""
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603
 
 
