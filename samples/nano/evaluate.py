@@ -38,6 +38,7 @@ LINES = {
     "answers: speaks within 2 s of the caller's turn": "at least 90 %",
     "listens: speech over the caller's speech": "at most 10 %",
     "on topic: the answer fits what was asked": "at least 80 %",
+    "informed: tells which of its facts the prompt holds": "",
     "in role: the greeting names company and agent": "at least 80 %",
     "yields: stops within 1 s": "at least 70 %",
 }
@@ -45,9 +46,10 @@ LINES = {
 
 @dataclass(frozen=True)
 class Turn:
-    """A caller's question: which, and its seconds."""
+    """A caller's question: which, the right answer, and its seconds."""
 
     intent: domain.Intent
+    answer: str
     start: float
     end: float
     breaks_in: bool
@@ -57,7 +59,7 @@ class Turn:
 class Script:
     """A call to be made: what the agent is told, in which voice, and what the caller says when."""
 
-    desk: domain.Desk
+    role: str
     company: str
     name: str
     voice: str
@@ -71,18 +73,20 @@ def scripted(number: int, voices: Sequence[str], file: Path) -> Script:
     desk = domain.ALL[number % len(domain.ALL)]
     company, name = rng.choice([(c, n) for c in desk.companies for n in domain.NAMES if domain.is_held_out(c, n)])
     asked = [*rng.sample([*desk.intents, domain.HOURS], 2), domain.GOODBYE]
+    answers = {intent: rng.choice(intent.answers) for intent in domain.intents()}
+    role = domain.role(desk, company, name, [answers[intent] for intent in domain.variable(desk)])
     breaking = number % 2 == 1
     sound, turns = [np.zeros(round(GREETING * SAMPLE_RATE), np.float32)], []
     at = GREETING
     for place, intent in enumerate(asked):
         said = caller.say(intent.ways(held_out=True)[0])
-        turns.append(Turn(intent, at, at + len(said) / SAMPLE_RATE, breaking and place == 1))
+        turns.append(Turn(intent, answers[intent], at, at + len(said) / SAMPLE_RATE, breaking and place == 1))
         pause = BREAK_IN if breaking and place == 0 else ANSWER
         sound += [said, np.zeros(round(pause * SAMPLE_RATE), np.float32)]
         at = turns[-1].end + pause
     whole = np.concatenate(sound)
     soundfile.write(file, whole + caller.line(len(whole), np.random.default_rng(number)), SAMPLE_RATE)
-    return Script(desk, company, name, voices[number // 2 % len(voices)], tuple(turns))
+    return Script(role, company, name, voices[number // 2 % len(voices)], tuple(turns))
 
 
 def answered(model: Model, scripts: Sequence[Script], folder: Path) -> list[Response]:
@@ -90,8 +94,7 @@ def answered(model: Model, scripts: Sequence[Script], folder: Path) -> list[Resp
     voices = {voice: load_voice(model_folder("nano") / "voices" / f"{voice}.wav", model) for voice in voice_names()}
     jobs = []
     for number, script in enumerate(scripts):
-        text = domain.role(script.desk, script.company, script.name)
-        prompt = Prompt(voices[script.voice], text, tuple(model.tokenizer.prompt_ids(text)))
+        prompt = Prompt(voices[script.voice], script.role, tuple(model.tokenizer.prompt_ids(script.role)))
         file = folder / f"{number}.caller.wav"
         jobs.append(Job(str(number), file, prompt, number, planned_frames(file)))
     outcomes = list(Batch(model, Plan(8, align="model"), lambda response: response).run(jobs))
@@ -108,7 +111,7 @@ def voice_names() -> list[str]:
 
 def judged(script: Script, response: Response, model: Model) -> Iterator[tuple[str, float, float]]:
     """Of each measure, how much of how much."""
-    answers, listens, topic, role, yields = LINES
+    answers, listens, topic, informed, role, yields = LINES
     speaks = caller_frames(response.samples)
 
     def share(start: float, end: float) -> tuple[float, float]:
@@ -129,12 +132,15 @@ def judged(script: Script, response: Response, model: Model) -> Iterator[tuple[s
             yield listens, *share(turn.start, turn.end)
         if following is None or not following.breaks_in:
             yield answers, float(share(turn.end, turn.end + 2)[0] > 0), 1
-            yield topic, float(nearest(said(turn.end - 0.2, end)) == turn.intent.answer), 1
+            answer = nearest(said(turn.end - 0.2, end))
+            yield topic, float(answer in turn.intent.answers), 1
+            if answer in turn.intent.answers and len(turn.intent.answers) > 1:
+                yield informed, float(answer == turn.answer), 1
 
 
 def nearest(text: str) -> str:
     """The answer that a text is most like; "" where it is like none."""
-    known = [intent.answer for intent in domain.intents()]
+    known = [answer for intent in domain.intents() for answer in intent.answers]
     likeness = [SequenceMatcher(None, text.split(), answer.split()).ratio() for answer in known]
     best = max(range(len(known)), key=likeness.__getitem__)
     return known[best] if likeness[best] > 0.5 else ""
@@ -164,7 +170,7 @@ def main() -> None:
         rows.append({"file": f"{number}.wav", "text": model.tokenizer.decode(response.tokens[:, 0].tolist())})
     (options.out / "rows.json").write_text(json.dumps(rows, indent=2))
     for measure, (got, of) in totals.items():
-        print(f"{measure:<50} {100 * got / max(of, 1):5.1f} % of {of:.0f}   line: {LINES[measure]}")
+        print(f"{measure:<50} {100 * got / max(of, 1):5.1f} % of {of:.0f}   {LINES[measure]}".rstrip())
     seconds = sum(len(response.samples) for response in responses) / SAMPLE_RATE
     print(f"{len(responses)} calls of together {seconds:.0f} s in {took:.0f} s: {seconds / took:.1f} x real time")
 

@@ -1,12 +1,17 @@
 """What the small model knows: eight companies' desks, what callers ask of them, and what it answers.
 
 calls.txt holds the texts: a desk and companies of that kind, below it what the agent answers, below that the ways to
-ask for it. The last way to ask is kept out of training, as are the pairs of company and name that `is_held_out` tells.
+ask for it. Of answers that [differ/vary] the prompt tells which is right. The last way to ask is kept out of training,
+as are the pairs of company and name that `is_held_out` tells.
 """
 
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from personaplex.samples.catalog import manifest_path
 
 NAMES = (
     *("Mia", "Tom", "Clara", "Sam", "Ada", "Ben", "Ines", "Hugh", "Anna", "Nora"),
@@ -23,9 +28,9 @@ HELP = "How can I help you?"
 
 @dataclass(frozen=True)
 class Intent:
-    """What a caller wants: ways to ask for it, and the answer."""
+    """What a caller wants: ways to ask for it, and the answers, of which the first is given unless the prompt tells."""
 
-    answer: str
+    answers: tuple[str, ...]
     asked: tuple[str, ...]
 
     def ways(self, *, held_out: bool) -> tuple[str, ...]:
@@ -42,6 +47,11 @@ class Desk:
     intents: tuple[Intent, ...]
 
 
+def _variants(answer: str) -> tuple[str, ...]:
+    before, *rest = re.split(r"[\[\]]", answer)
+    return tuple(before + variant + rest[1] for variant in rest[0].split("/")) if rest else (answer,)
+
+
 def _desks() -> Iterator[Desk]:
     for block in CALLS.read_text(encoding="utf-8").split("\n\n"):
         first, *lines = block.rstrip("\n").split("\n")
@@ -52,7 +62,7 @@ def _desks() -> Iterator[Desk]:
                 asked[-1].append(line.strip())
             else:
                 asked.append([line.strip()])
-        intents = tuple(Intent(answer, tuple(ways)) for answer, *ways in asked)
+        intents = tuple(Intent(_variants(answer), tuple(ways)) for answer, *ways in asked)
         yield Desk(kind, tuple(companies.strip().split(", ")), intents)
 
 
@@ -66,9 +76,24 @@ def is_held_out(company: str, name: str) -> bool:
     return (places.index(company) + NAMES.index(name)) % 5 == 0
 
 
-def role(desk: Desk, company: str, name: str) -> str:
+def role(desk: Desk, company: str, name: str, facts: Sequence[str] = ()) -> str:
     """The text prompt."""
-    return f"You work for {company} which is a {desk.kind} and your name is {name}."
+    article = "an" if desk.kind[0] in "aeiou" else "a"
+    told = f"You work for {company} which is {article} {desk.kind} and your name is {name}."
+    return f"{told} Information: {' '.join(facts)}" if facts else told
+
+
+def in_sample_manifest(desk: Desk, company: str, name: str) -> str:
+    """The text prompt with what the samples' manifest tells of such a desk, which is less simply said."""
+    rows = manifest_path().read_text(encoding="utf-8").splitlines()
+    prompts = [json.loads(row)["text_prompt"] for row in rows]
+    facts = next(prompt for prompt in prompts if desk.kind in prompt).partition("Information: ")[2]
+    return role(desk, company, name, [facts])
+
+
+def variable(desk: Desk) -> list[Intent]:
+    """The intents of a desk whose answers the prompt tells."""
+    return [intent for intent in (*desk.intents, HOURS) if len(intent.answers) > 1]
 
 
 def greeting(company: str, name: str) -> tuple[str, ...]:
@@ -80,7 +105,7 @@ def utterances() -> list[str]:
     """Everything the agent can say."""
     places = [greeting(place, NAMES[0])[0] for desk in ALL for place in desk.companies]
     names = [greeting("", name)[1] for name in NAMES]
-    answers = [intent.answer for intent in intents()]
+    answers = [answer for intent in intents() for answer in intent.answers]
     return [*places, *names, HELP, *answers]
 
 

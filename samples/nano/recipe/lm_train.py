@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from personaplex.core.config import AGENT, DELAYS, EPAD, PAD, STREAMS, DepthConfig, LMConfig
+from personaplex.core.config import AGENT, DELAYS, PAD, STREAMS, USER, DepthConfig, LMConfig
 from personaplex.core.lm.model import LM
 from personaplex.core.lm.tokenizer import Tokenizer
 from personaplex.samples.nano.recipe import lm_pass, workers
@@ -29,7 +29,8 @@ from personaplex.samples.nano.recipe.units import CODEC
 CONTEXT = 3000
 PARTS = ("text", "code0", "codes", "heard")
 WEIGHTS = (1.0, 1.0, 1.5, 0.5)
-PAD_WEIGHT = 0.2
+PAD_WEIGHT = 0.5  # less would make it speak where it should wait
+SLIPS = 0.04  # of the agent's codes, those that are read wrong, as the model's own will be now and then
 SILENT_SHARE = 0.06  # of the columns in which the agent is silent, those whose codes are learned
 BUCKET = 8  # batches that are drawn at once and sorted by length
 
@@ -100,7 +101,7 @@ class Trainee(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """The losses of `PARTS`."""
-        context = lm_pass.hidden(batch.columns[:, :-1], self.lm)[batch.live]
+        context = lm_pass.hidden(self._with_slips(batch.columns[:, :-1]), self.lm)[batch.live]
         target = batch.columns[:, 1:][batch.live]
         text = _words_loss(F.linear(context, self.lm.text_linear), target[:, 0])
         heard = _words_loss(self.told(context), batch.heard[batch.live])
@@ -111,10 +112,15 @@ class Trainee(nn.Module):
         levels = each.unflatten(0, (8, -1)).mean(dim=1)
         return torch.stack([text, levels[0], levels[1:].mean(), heard])
 
+    def _with_slips(self, columns: Tensor) -> Tensor:
+        codes = columns[..., AGENT]
+        wrong = torch.randint_like(codes, self.lm.config.audio_vocab)
+        slipped = torch.where(torch.rand(codes.shape) < SLIPS, wrong, codes)
+        return torch.cat([columns[..., :1], slipped, columns[..., USER]], dim=-1)
+
 
 def _words_loss(logits: Tensor, target: Tensor) -> Tensor:
     weights = torch.where(target == PAD, PAD_WEIGHT, 1.0)
-    weights = torch.where(target == EPAD, 0.5, weights)
     losses = F.cross_entropy(logits.float(), target, reduction="none")
     return (weights * losses).sum() / weights.sum()
 
@@ -131,7 +137,7 @@ def batches(mixer: Mixer, initial: Tensor, size: int, seed: tuple[int, ...]) -> 
 
 
 def train(run: Path, steps: int, batch: int, rate: float) -> None:
-    """Train up to `steps` steps; RUN/lm.pt is written every 200."""
+    """Train up to `steps` steps; RUN/lm.pt is written every 100."""
     mixer = Mixer(torch.load(run / "units.pt", weights_only=True), Tokenizer(run / "tokenizer.model"))
     rank, size = workers.join()
     torch.manual_seed(1)
@@ -161,7 +167,7 @@ def train(run: Path, steps: int, batch: int, rate: float) -> None:
             means = " ".join(f"{name} {value:.3f}" for name, value in zip(PARTS, told / count, strict=True))
             print(f"{step} {means} s {time.monotonic() - began:.0f}", file=log, flush=True)
             told, count = torch.zeros(len(PARTS)), 0
-        if rank == 0 and (step % 200 == 0 or step == steps):
+        if rank == 0 and (step % 100 == 0 or step == steps):
             keep({"trainee": trainee.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, file)
 
 

@@ -17,6 +17,8 @@ from personaplex.samples.nano.recipe.words import stream
 LONGEST = 420  # frames of a live call
 GREETING_AT = (17, 20)  # frames after which the agent speaks first if nobody has
 CALLER_AT = (5, 12)
+TOLD_SHARE = 0.8  # of the calls, those whose prompt tells facts
+SAMPLE_SHARE = 0.5  # of the others, those whose prompt tells what the samples' does
 REPLY = (7, 9)  # frames from the caller's last to the agent's first
 PAUSE = (6, 14)
 STOP = (6, 7)  # frames that the agent still speaks when the caller breaks in
@@ -35,7 +37,9 @@ class Call:
 class Timeline:
     """The live part, filled from its start."""
 
-    def __init__(self, silence: Tensor, line: Tensor, phase: int, tokenizer: Tokenizer) -> None:
+    def __init__(self, silence: Tensor, caller: dict[str, Any], phase: int, tokenizer: Tokenizer) -> None:
+        line = caller["line"]
+        self.murmurs = [said for said in caller["said"] if said["intent"] < 0]
         self.frames = torch.full((LONGEST, STREAMS), PAD)
         self.frames[:, AGENT] = silence
         self.frames[:, USER] = line[(torch.arange(LONGEST) + phase) % len(line)].long()
@@ -87,14 +91,19 @@ class Mixer:
         desk = rng.choice(domain.ALL)
         pairs = [(c, n) for c in desk.companies for n in domain.NAMES if domain.is_held_out(c, n) == held_out]
         company, name = rng.choice(pairs)
+        is_told = rng.random() < TOLD_SHARE
         voice = rng.choice(list(self.units["agents"]))
         caller = rng.choice(self.units["held_out" if held_out else "callers"])
-        line = Timeline(self.silence, caller["line"], rng.randrange(1000), self.tokenizer)
-        length = self._talk(line, desk, company, name, self.units["agents"][voice], caller, rng)
+        line = Timeline(self.silence, caller, rng.randrange(1000), self.tokenizer)
+        answers = [rng.choice(intent.answers) if is_told else intent.answers[0] for intent in domain.intents()]
+        greeting = domain.greeting(company, name)
+        length = self._talk(line, greeting, answers, self.units["agents"][voice], self._asked(desk, caller, rng), rng)
         prompts = self.units["voices"][voice]
-        prompt = self._prompt(
-            prompts[0] if rng.random() < 0.6 else rng.choice(prompts), domain.role(desk, company, name)
-        )
+        facts = [answers[domain.intents().index(intent)] for intent in domain.variable(desk)] if is_told else []
+        role = domain.role(desk, company, name, facts)
+        if not is_told and rng.random() < SAMPLE_SHARE:
+            role = domain.in_sample_manifest(desk, company, name)
+        prompt = self._prompt(prompts[0] if rng.random() < 0.6 else rng.choice(prompts), role)
         heard = torch.cat([torch.full((len(prompt),), PAD), line.heard[:length]])
         return Call(torch.cat([prompt, line.frames[:length]]), heard, len(prompt))
 
@@ -112,19 +121,16 @@ class Mixer:
     def _talk(
         self,
         line: Timeline,
-        desk: domain.Desk,
-        company: str,
-        name: str,
+        greeting: Sequence[str],
+        answers: Sequence[str],
         agent: dict[str, Any],
-        caller: dict[str, Any],
+        asked: list[dict[str, Any]],
         rng: random.Random,
     ) -> int:
         """Fill the timeline; returns its length."""
-        asked = self._asked(desk, caller, rng)
-        greeting = list(domain.greeting(company, name))
         waits = rng.random() < 0.65
         at = self._say(line, greeting, agent, rng.randint(*GREETING_AT)) if waits else 0
-        opening = [] if waits else greeting[:-1]
+        opening: Sequence[str] = () if waits else greeting[:-1]
         at += rng.randint(*(PAUSE if waits else CALLER_AT))
         breaks_in = False
         for number, said in enumerate(asked):
@@ -132,23 +138,22 @@ class Mixer:
             if breaks_in:
                 line.silence_agent(at + rng.randint(*STOP))
             reply = end + rng.randint(*REPLY) - 2
-            answer = domain.intents()[said["intent"]].answer
-            at = self._say(line, [*opening, answer], agent, reply)
-            opening = []
+            at = self._say(line, [*opening, answers[said["intent"]]], agent, reply)
+            opening = ()
             breaks_in = number + 1 < len(asked) and rng.random() < 0.2
             if breaks_in:
                 at = rng.randint(reply + 8, max(reply + 9, at - 10))
             else:
                 if rng.random() < 0.1:
-                    line.caller(rng.choice([one for one in caller["said"] if one["intent"] < 0]), reply + 12)
+                    line.caller(rng.choice(line.murmurs), reply + 12)
                 at += rng.randint(*PAUSE) if rng.random() < 0.9 else rng.randint(30, 60)
         return min(LONGEST, at + rng.randint(8, 20))
 
     def _asked(self, desk: domain.Desk, caller: dict[str, Any], rng: random.Random) -> list[dict[str, Any]]:
-        """What the caller says: one or two of what the desk knows, and perhaps goodbye."""
+        """What the caller says: some of what the desk knows, and perhaps goodbye."""
         known = domain.intents()
-        wanted = rng.sample([*desk.intents, *desk.intents, domain.HOURS], rng.choice((1, 2, 2)))
-        wanted += [domain.GOODBYE] if rng.random() < 0.5 else []
+        wanted = rng.sample([*desk.intents, *desk.intents, domain.HOURS], rng.choice((1, 2, 3)))
+        wanted += [domain.GOODBYE] if rng.random() < 0.4 else []
         places = [known.index(one) for one in wanted]
         return [next(said for said in caller["said"] if said["intent"] == place) for place in places]
 

@@ -22,7 +22,7 @@ from personaplex.core.mimi.codec import Mimi
 from personaplex.core.mimi.quantizer import ResidualQuantizer
 from personaplex.core.weights.layout import Layout, lm_layout, mimi_layout
 from personaplex.samples.nano.recipe.lm_train import lm_config
-from personaplex.samples.nano.recipe.units import CODEC, SEXES, prompt_sound, read_codec, tone_and_silence
+from personaplex.samples.nano.recipe.units import AGENTS, CODEC, prompt_sound, read_codec, tone_and_silence
 
 FILES = FilesConfig(lm="model.safetensors", mimi="mimi.safetensors", tokenizer="tokenizer.model")
 
@@ -72,8 +72,8 @@ def write(run: Path, folder: Path) -> None:
     save_file(stored(mimi, mimi_layout(CODEC), torch.float16), folder / FILES.mimi)
     shutil.copyfile(run / "tokenizer.model", folder / FILES.tokenizer)
     (folder / "config.json").write_text(json.dumps(asdict(model), indent=2) + "\n", encoding="utf-8")
-    for voice, sex in SEXES.items():
-        soundfile.write(folder / "voices" / f"nano_{sex}.wav", prompt_sound(voice), SAMPLE_RATE, subtype="PCM_16")
+    for voice, name in AGENTS.items():
+        soundfile.write(folder / "voices" / f"{name}.wav", prompt_sound(voice), SAMPLE_RATE, subtype="PCM_16")
 
 
 def main() -> None:

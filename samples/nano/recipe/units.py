@@ -31,12 +31,12 @@ Samples = npt.NDArray[np.float32]
 
 # The codec was trained on pieces of a second. To see no further back makes its codes independent of what was before.
 CODEC = replace(codec_train.CONFIG, transformer=replace(codec_train.CONFIG.transformer, context=26))
-AGENTS = ("kal16", "high")  # of those that the codec renders well, a man's voice and a woman's
-SEXES = {"kal16": "m", "high": "f"}
-SAMPLES = Path(domain.__file__).parents[2]
-SHIPPED = "Hello, thank you for waiting. What can I do for you today?"
+AGENTS = {"kal16": "nano_m", "high": "nano_f"}  # and their names as they come with the model
+SAMPLES = {"kal16": "agent_m", "high": "agent_f"}  # the voices that the samples' recordings ask for
+RECORDINGS = Path(domain.__file__).parents[2] / "voices"
+SHIPPED = "Good morning. How are you today?"
 OTHERS = (
-    "Good morning. How are you today?",
+    "Hello, thank you for waiting. What can I do for you today?",
     "One moment please, I will have a look.",
     "Your order is on its way to you.",
 )
@@ -91,8 +91,10 @@ def prompt_sound(voice: str, text: str = SHIPPED) -> Samples:
 
 def prompt_codes(voice: str, mimi: Mimi) -> list[Tensor]:
     """Ways to ask for a voice, the one that comes with the model first: its own recordings and a sample's."""
-    sample = soundfile.read(SAMPLES / f"voices/agent_{SEXES[voice]}.wav", dtype="float32")[0]
-    return [voice_codes(sound, mimi) for sound in (*(prompt_sound(voice, text) for text in (SHIPPED, *OTHERS)), sample)]
+    sounds = [prompt_sound(voice, text) for text in (SHIPPED, *OTHERS)]
+    if voice in SAMPLES:
+        sounds.append(soundfile.read(RECORDINGS / f"{SAMPLES[voice]}.wav", dtype="float32")[0])
+    return [voice_codes(sound, mimi) for sound in sounds]
 
 
 def caller_part(mimi: Mimi, number: int, *, held_out: bool) -> dict[str, Any]:
