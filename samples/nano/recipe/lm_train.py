@@ -28,10 +28,13 @@ from personaplex.samples.nano.recipe.units import CODEC
 
 CONTEXT = 3000
 PARTS = ("text", "code0", "codes", "heard")
-WEIGHTS = (1.0, 1.0, 1.5, 0.5)
+WEIGHTS = (1.0, 0.7, 1.0, 1.5)
+DRILLS = 0.6  # of the calls, those that teach to listen
 PAD_WEIGHT = 0.5  # less would make it speak where it should wait
+HEARD_PAD_WEIGHT = 0.1
 SLIPS = 0.04  # of the agent's codes, those that are read wrong, as the model's own will be now and then
-SILENT_SHARE = 0.06  # of the columns in which the agent is silent, those whose codes are learned
+SPOKEN_SHARE = 0.35  # of the columns in which the agent speaks, those whose codes are learned
+SILENT_SHARE = 0.05
 BUCKET = 8  # batches that are drawn at once and sorted by length
 
 
@@ -103,10 +106,11 @@ class Trainee(nn.Module):
         """The losses of `PARTS`."""
         context = lm_pass.hidden(self._with_slips(batch.columns[:, :-1]), self.lm)[batch.live]
         target = batch.columns[:, 1:][batch.live]
-        text = _words_loss(F.linear(context, self.lm.text_linear), target[:, 0])
-        heard = _words_loss(self.told(context), batch.heard[batch.live])
+        text = _words_loss(F.linear(context, self.lm.text_linear), target[:, 0], PAD_WEIGHT)
+        heard = _words_loss(self.told(context), batch.heard[batch.live], HEARD_PAD_WEIGHT)
         codes = target[:, AGENT]
-        spoken = (codes != self.silence).any(dim=1) | (torch.rand(len(codes)) < SILENT_SHARE)
+        shares = torch.where((codes != self.silence).any(dim=1), SPOKEN_SHARE, SILENT_SHARE)
+        spoken = torch.rand(len(codes)) < shares
         logits = lm_pass.code_logits(context[spoken], target[spoken, 0], codes[spoken], self.lm.depth)
         each = F.cross_entropy(logits.float().flatten(0, 1), codes[spoken].T.flatten(), reduction="none")
         levels = each.unflatten(0, (8, -1)).mean(dim=1)
@@ -119,8 +123,8 @@ class Trainee(nn.Module):
         return torch.cat([columns[..., :1], slipped, columns[..., USER]], dim=-1)
 
 
-def _words_loss(logits: Tensor, target: Tensor) -> Tensor:
-    weights = torch.where(target == PAD, PAD_WEIGHT, 1.0)
+def _words_loss(logits: Tensor, target: Tensor, pad_weight: float) -> Tensor:
+    weights = torch.where(target == PAD, pad_weight, 1.0)
     losses = F.cross_entropy(logits.float(), target, reduction="none")
     return (weights * losses).sum() / weights.sum()
 
@@ -129,7 +133,10 @@ def batches(mixer: Mixer, initial: Tensor, size: int, seed: tuple[int, ...]) -> 
     """Batches without end, of calls of about the same length."""
     rng = random.Random(repr(seed))  # noqa: S311 - variety, not secrets
     while True:
-        calls = sorted((mixer.call(rng) for _ in range(BUCKET * size)), key=lambda call: len(call.frames))
+        calls = sorted(
+            (mixer.call(rng, drill=rng.random() < DRILLS) for _ in range(BUCKET * size)),
+            key=lambda call: len(call.frames),
+        )
         groups = [calls[first : first + size] for first in range(0, len(calls), size)]
         rng.shuffle(groups)
         for group in groups:
@@ -137,7 +144,7 @@ def batches(mixer: Mixer, initial: Tensor, size: int, seed: tuple[int, ...]) -> 
 
 
 def train(run: Path, steps: int, batch: int, rate: float) -> None:
-    """Train up to `steps` steps; RUN/lm.pt is written every 100."""
+    """Train up to `steps` steps; RUN/lm.pt is written every 50."""
     mixer = Mixer(torch.load(run / "units.pt", weights_only=True), Tokenizer(run / "tokenizer.model"))
     rank, size = workers.join()
     torch.manual_seed(1)
@@ -167,7 +174,7 @@ def train(run: Path, steps: int, batch: int, rate: float) -> None:
             means = " ".join(f"{name} {value:.3f}" for name, value in zip(PARTS, told / count, strict=True))
             print(f"{step} {means} s {time.monotonic() - began:.0f}", file=log, flush=True)
             told, count = torch.zeros(len(PARTS)), 0
-        if rank == 0 and (step % 100 == 0 or step == steps):
+        if rank == 0 and (step % 50 == 0 or step == steps):
             keep({"trainee": trainee.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, file)
 
 

@@ -14,7 +14,8 @@ from personaplex.core.lm.tokenizer import Tokenizer
 from personaplex.samples.nano.recipe import domain
 from personaplex.samples.nano.recipe.words import stream
 
-LONGEST = 420  # frames of a live call
+LONGEST = 480  # frames of a live call
+TURN = 200  # frames that a question and its answer fit in
 GREETING_AT = (17, 20)  # frames after which the agent speaks first if nobody has
 CALLER_AT = (5, 12)
 TOLD_SHARE = 0.8  # of the calls, those whose prompt tells facts
@@ -22,6 +23,8 @@ SAMPLE_SHARE = 0.5  # of the others, those whose prompt tells what the samples' 
 REPLY = (7, 9)  # frames from the caller's last to the agent's first
 PAUSE = (6, 14)
 STOP = (6, 7)  # frames that the agent still speaks when the caller breaks in
+DRILL_VOICE = 6  # frames
+INTENT = 4  # in what is heard: byte pieces, which no caller's word needs, stand for intents
 HEARD_AFTER = 2  # frames from the end of a caller's word to where it is told in training
 
 
@@ -74,6 +77,8 @@ class Timeline:
         told[told == EPAD] = PAD
         room = min(LONGEST, at + len(told)) - at
         self.heard[at : at + room] = told[:room]
+        if said["intent"] >= 0:
+            self.heard[end + 1 : end + 5] = INTENT + said["intent"]
         return end
 
 
@@ -86,24 +91,26 @@ class Mixer:
         self.silence = torch.tensor(units["silence"])
         self.sine = torch.tensor(units["sine"])
 
-    def call(self, rng: random.Random, *, held_out: bool = False) -> Call:
-        """A whole call."""
+    def call(self, rng: random.Random, *, held_out: bool = False, drill: bool = False) -> Call:
+        """A whole call; as a `drill`, one question after the other from the start, and little to prompt."""
         desk = rng.choice(domain.ALL)
         pairs = [(c, n) for c in desk.companies for n in domain.NAMES if domain.is_held_out(c, n) == held_out]
         company, name = rng.choice(pairs)
-        is_told = rng.random() < TOLD_SHARE
+        is_told = not drill and rng.random() < TOLD_SHARE
         voice = rng.choice(list(self.units["agents"]))
         caller = rng.choice(self.units["held_out" if held_out else "callers"])
         line = Timeline(self.silence, caller, rng.randrange(1000), self.tokenizer)
         answers = [rng.choice(intent.answers) if is_told else intent.answers[0] for intent in domain.intents()]
         greeting = domain.greeting(company, name)
-        length = self._talk(line, greeting, answers, self.units["agents"][voice], self._asked(desk, caller, rng), rng)
+        asked = self._asked(desk, caller, rng, 6 if drill else rng.choice((1, 2, 3)))
+        length = self._talk(line, () if drill else greeting, answers, self.units["agents"][voice], asked, rng)
         prompts = self.units["voices"][voice]
+        spoken = prompts[0] if rng.random() < 0.6 else rng.choice(prompts)
         facts = [answers[domain.intents().index(intent)] for intent in domain.variable(desk)] if is_told else []
         role = domain.role(desk, company, name, facts)
-        if not is_told and rng.random() < SAMPLE_SHARE:
+        if not (drill or is_told) and rng.random() < SAMPLE_SHARE:
             role = domain.in_sample_manifest(desk, company, name)
-        prompt = self._prompt(prompts[0] if rng.random() < 0.6 else rng.choice(prompts), role)
+        prompt = self._prompt(spoken[:DRILL_VOICE] if drill else spoken, role)
         heard = torch.cat([torch.full((len(prompt),), PAD), line.heard[:length]])
         return Call(torch.cat([prompt, line.frames[:length]]), heard, len(prompt))
 
@@ -128,12 +135,14 @@ class Mixer:
         rng: random.Random,
     ) -> int:
         """Fill the timeline; returns its length."""
-        waits = rng.random() < 0.65
+        waits = bool(greeting) and rng.random() < 0.65
         at = self._say(line, greeting, agent, rng.randint(*GREETING_AT)) if waits else 0
         opening: Sequence[str] = () if waits else greeting[:-1]
-        at += rng.randint(*(PAUSE if waits else CALLER_AT))
+        at += rng.randint(*(PAUSE if waits else CALLER_AT)) if greeting else 1
         breaks_in = False
         for number, said in enumerate(asked):
+            if at > LONGEST - TURN:
+                break
             end = line.caller(said, at)
             if breaks_in:
                 line.silence_agent(at + rng.randint(*STOP))
@@ -149,10 +158,10 @@ class Mixer:
                 at += rng.randint(*PAUSE) if rng.random() < 0.9 else rng.randint(30, 60)
         return min(LONGEST, at + rng.randint(8, 20))
 
-    def _asked(self, desk: domain.Desk, caller: dict[str, Any], rng: random.Random) -> list[dict[str, Any]]:
+    def _asked(self, desk: domain.Desk, caller: dict[str, Any], rng: random.Random, count: int) -> list[dict[str, Any]]:
         """What the caller says: some of what the desk knows, and perhaps goodbye."""
         known = domain.intents()
-        wanted = rng.sample([*desk.intents, *desk.intents, domain.HOURS], rng.choice((1, 2, 3)))
+        wanted = rng.sample([*desk.intents, *desk.intents, domain.HOURS], count)
         wanted += [domain.GOODBYE] if rng.random() < 0.4 else []
         places = [known.index(one) for one in wanted]
         return [next(said for said in caller["said"] if said["intent"] == place) for place in places]
