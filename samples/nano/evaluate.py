@@ -20,16 +20,17 @@ import soundfile
 import torch
 
 from personaplex.core.audio.activity import caller_frames
-from personaplex.core.audio.reading import planned_frames
+from personaplex.core.audio.loudness import normalise_loudness
+from personaplex.core.audio.reading import planned_frames, read
 from personaplex.core.config import FRAME_RATE, SAMPLE_RATE
 from personaplex.core.engine.batch import Batch, Plan
-from personaplex.core.engine.job import Failure, Job, Prompt, Response
+from personaplex.core.engine.job import Failure, Job, NamedVoice, Prompt, Response
+from personaplex.core.engine.session import RecordedVoice
 from personaplex.core.nn.products import pack
 from personaplex.core.weights.model import Model, load, locate
 from personaplex.samples.catalog import model_folder
 from personaplex.samples.nano.recipe import domain
 from personaplex.samples.nano.recipe.callers import Caller
-from personaplex.voices.loading import load_voice
 
 GREETING = 6.6  # seconds in which the agent can greet
 ANSWER = 5.5
@@ -91,7 +92,7 @@ def scripted(number: int, voices: Sequence[str], file: Path) -> Script:
 
 def answered(model: Model, scripts: Sequence[Script], folder: Path) -> list[Response]:
     """What the agent says in each call."""
-    voices = {voice: load_voice(model_folder("nano") / "voices" / f"{voice}.wav", model) for voice in voice_names()}
+    voices = {voice: recorded(model_folder("nano") / "voices" / f"{voice}.wav", model) for voice in voice_names()}
     jobs = []
     for number, script in enumerate(scripts):
         prompt = Prompt(voices[script.voice], script.role, tuple(model.tokenizer.prompt_ids(script.role)))
@@ -102,6 +103,14 @@ def answered(model: Model, scripts: Sequence[Script], folder: Path) -> list[Resp
         if isinstance(outcome, Failure):
             raise outcome.error
     return sorted((o for o in outcomes if isinstance(o, Response)), key=lambda response: int(response.job.id))
+
+
+def recorded(file: Path, model: Model) -> NamedVoice:
+    """The voice in a recording."""
+    recording = read(file)
+    samples = normalise_loudness(recording.samples, SAMPLE_RATE, name=file.stem)
+    codes = model.mimi.encode_call(torch.from_numpy(samples))
+    return NamedVoice(file.stem, recording.info.sha256, RecordedVoice(codes))
 
 
 def voice_names() -> list[str]:

@@ -5,6 +5,9 @@ are changed in place. It works on the parameters of a `Mimi`, so what is learned
 to the streaming pass.
 """
 
+from collections.abc import Iterable
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -39,7 +42,7 @@ def _convolve_dense(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         taps = torch.cat([x[:, tap : tap + steps] for tap in range(kernel)], dim=-1)
         return F.linear(taps, weight.reshape(out_channels, -1), bias)
     products = F.linear(x, weight.transpose(0, 1).reshape(-1, in_channels)).unflatten(-1, (kernel, out_channels))
-    y = products[:, :steps, 0]
+    y: Tensor = products[:, :steps, 0]
     for tap in range(1, kernel):
         y = y + products[:, tap : tap + steps, tap]
     return y if bias is None else y + bias.to(y.dtype)
@@ -68,7 +71,8 @@ def residual(x: Tensor, block: ResidualBlock) -> Tensor:
 def analyse(x: Tensor, encoder: SEANetEncoder) -> Tensor:
     """Samples [B, T, 1] -> features [B, T / prod(ratios), dim]."""
     x = convolve(x, encoder.first)
-    for stage in encoder.stages:
+    stages: Iterable[Any] = encoder.stages
+    for stage in stages:
         x = convolve(F.elu(residual(x, stage.block)), stage.down)
     return convolve(F.elu(x), encoder.last)
 
@@ -76,7 +80,8 @@ def analyse(x: Tensor, encoder: SEANetEncoder) -> Tensor:
 def synthesise(x: Tensor, decoder: SEANetDecoder) -> Tensor:
     """Features [B, T, dim] -> samples float32 [B, T * prod(ratios), 1]."""
     x = convolve(x, decoder.first)
-    for stage in decoder.stages:
+    stages: Iterable[Any] = decoder.stages
+    for stage in stages:
         x = residual(convolve_up(F.elu(x), stage.up), stage.block)
     return convolve(F.elu(x), decoder.last).float()
 
@@ -87,7 +92,8 @@ def transform(x: Tensor, transformer: MimiTransformer) -> Tensor:
     if steps > transformer.window:
         raise ValueError(f"{steps} latents do not fit a window of {transformer.window}")
     rotation = Rotation.at(torch.arange(steps, device=x.device)[None], transformer.head_dim)
-    for layer in transformer.layers:
+    layers: Iterable[Any] = transformer.layers
+    for layer in layers:
         packed = layer.in_proj(layer.norm1(x)).reshape(batch, steps, 3, transformer.heads, -1)
         query, key, value = packed.permute(2, 0, 3, 1, 4)
         seen = F.scaled_dot_product_attention(rotation(query), rotation(key), value, is_causal=True)

@@ -13,6 +13,7 @@ import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -49,7 +50,7 @@ class Sentences:
 
     sound: np.ndarray  # int16 [N]
     labels: np.ndarray  # int8 [N / 480], each sentence rounded up
-    items: list[dict]
+    items: list[dict[str, Any]]
     phones: list[str]
 
     @classmethod
@@ -134,6 +135,11 @@ class Trainee(nn.Module):
         told = torch.cat([parts.detach(), torch.tensor([float(commitment.detach()), distinct])])
         return loss, told, latents.detach().float().flatten(0, 1)
 
+    def compile_parts(self) -> None:
+        """Compile what takes the time; the quantizer, whose shapes depend on its data, stays as it is."""
+        for part in ("analyse", "compare"):
+            setattr(self, part, torch.compile(getattr(self, part)))
+
     def analyse(self, sound: Tensor) -> Tensor:
         """Samples [B, F * 1920] -> latents [B, F, dim]."""
         return codec_pass.latents(sound, self.mimi)
@@ -169,7 +175,7 @@ def train(
         step = kept["step"]
         torch.manual_seed(step)
     if compiled:
-        trainee.analyse, trainee.compare = torch.compile(trainee.analyse), torch.compile(trainee.compare)
+        trainee.compile_parts()
     weights = np.array([voices.get(i["voice"], 0.0) * i["length"] for i in sentences.items])
     weights /= weights.sum()
     pool: list[Tensor] = []

@@ -1,5 +1,8 @@
 """The language model as one stateless pass for training, on the parameters of `core.lm`; a test holds the two equal."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -19,7 +22,8 @@ def hidden(columns: Tensor, lm: LM) -> Tensor:
         raise ValueError(f"{steps} columns do not fit a window of {config.window}")
     rotation = Rotation.at(torch.arange(steps, device=columns.device)[None], config.head_dim)
     x = _embed(columns, lm)
-    for layer in lm.temporal.layers:
+    layers: Iterable[Any] = lm.temporal.layers
+    for layer in layers:
         query, key, value = heads_of(F.linear(_norm(x, layer.norm1), layer.in_proj), config.num_heads)
         seen = F.scaled_dot_product_attention(rotation(query), rotation(key), value, is_causal=True)
         x = x + F.linear(seen.transpose(1, 2).flatten(2), layer.out_proj)
@@ -39,7 +43,8 @@ def code_logits(context: Tensor, text: Tensor, codes: Tensor, depth: DepthTransf
     offsets = words * torch.arange(CODEBOOKS - 1, device=codes.device)
     before = F.embedding(codes[:, :-1] + offsets, depth.emb.flatten(0, 1)).transpose(0, 1)
     x = x + torch.cat([F.embedding(text, depth.text_emb)[None], before])
-    for layer in depth.layers:
+    layers: Iterable[Any] = depth.layers
+    for layer in layers:
         packed = torch.bmm(_norm(x, layer.norm1), layer.in_proj.mT)  # [8, N, 3 * dim]
         query, key, value = packed.unflatten(-1, (3, depth.heads, -1)).permute(2, 1, 3, 0, 4)
         seen = _attend_few(query, key, value)
@@ -53,13 +58,15 @@ def _attend_few(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Causal attention over a few steps, [N, H, K, D]: a CPU's fused kernel takes three times as long for so few."""
     scores = query @ key.mT * query.shape[-1] ** -0.5
     later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
-    return scores.masked_fill(later, -torch.inf).softmax(dim=-1).to(value.dtype) @ value
+    weights: Tensor = scores.masked_fill(later, -torch.inf).softmax(dim=-1)
+    return weights.to(value.dtype) @ value
 
 
 def _embed(columns: Tensor, lm: LM) -> Tensor:
     offsets = lm.emb.shape[1] * torch.arange(len(lm.emb), device=columns.device)
     audio = F.embedding_bag((columns[..., 1:] + offsets).flatten(0, 1), lm.emb.flatten(0, 1), mode="sum")
-    return audio.unflatten(0, columns.shape[:2]) + F.embedding(columns[..., 0], lm.text_emb)
+    total: Tensor = audio.unflatten(0, columns.shape[:2])
+    return total + F.embedding(columns[..., 0], lm.text_emb)
 
 
 def _norm(x: Tensor, norm: RMSNorm) -> Tensor:

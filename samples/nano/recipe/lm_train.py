@@ -95,6 +95,8 @@ def batched(calls: list[Call], initial: Tensor) -> Batch:
 class Trainee(nn.Module):
     """The language model with the head that tells what was heard."""
 
+    silence: Tensor
+
     def __init__(self, config: LMConfig, silence: Tensor) -> None:
         super().__init__()
         self.lm = LM(config)
@@ -180,7 +182,7 @@ def train(run: Path, steps: int, batch: int, rate: float) -> None:
 
 def _step(trainee: Trainee, batch: Batch, optimizer: torch.optim.Optimizer, learned: list[nn.Parameter]) -> Tensor:
     with torch.autocast("cpu", torch.bfloat16):
-        parts = trainee(batch)
+        parts: Tensor = trainee(batch)
     optimizer.zero_grad()
     (parts * parts.new_tensor(WEIGHTS)).sum().backward()
     workers.average_gradients(learned)

@@ -32,12 +32,14 @@ def quantise(latents: Tensor, quantizer: SplitQuantizer, *, learn: bool) -> Quan
 
 def project(latents: Tensor, part: ResidualQuantizer) -> Tensor:
     """[B, F, dim] -> [B * F, codebook_dim]."""
-    return F.linear(latents, part.input_proj[..., 0]).float().flatten(0, 1)
+    projected: Tensor = F.linear(latents, part.input_proj[..., 0]).float().flatten(0, 1)
+    return projected
 
 
 def unproject(words: Tensor, part: ResidualQuantizer, like: Tensor) -> Tensor:
     """[B * F, codebook_dim] -> [B, F, dim]."""
-    return F.linear(words, part.output_proj[..., 0]).unflatten(0, like.shape[:2])
+    whole: Tensor = F.linear(words, part.output_proj[..., 0]).unflatten(0, like.shape[:2])
+    return whole
 
 
 def unquantised(latents: Tensor, quantizer: SplitQuantizer) -> tuple[Tensor, Tensor]:

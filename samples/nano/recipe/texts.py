@@ -206,7 +206,8 @@ def filled(sentence: str, rng: random.Random) -> str:
 
 def drawn(count: int, seed: int, without: Sequence[str] = ()) -> list[str]:
     """`count` sentences that follow from the seed, none of them among `without`."""
-    rng, refused, sentences = random.Random(seed), set(without), []  # noqa: S311 - texts, not secrets
+    rng, refused = random.Random(seed), set(without)  # noqa: S311 - texts, not secrets
+    sentences: list[str] = []
     while len(sentences) < count:
         sentence = filled(rng.choice(SENTENCES), rng)
         if sentence not in refused:
