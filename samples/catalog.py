@@ -22,12 +22,6 @@ def model_names() -> list[str]:
     return sorted(path.name for path in (_FOLDER / "models").iterdir() if path.is_dir())
 
 
-def packaged_directory(name: str) -> Path | None:
-    """The directory of the packaged model `name`; None for another name, and for `tiny`, which is made in memory."""
-    folder = _FOLDER / "models" / name
-    return folder if name in model_names() and (folder / "config.json").is_file() else None
-
-
 def model_folder(name: str) -> Path:
     """The folder of the packaged model `name`; a `ModelError` lists the known ones."""
     known = model_names()

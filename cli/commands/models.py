@@ -108,13 +108,13 @@ def fetch(
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     from personaplex.core.weights.model import HUB_MODEL
-    from personaplex.samples.catalog import model_names
+    from personaplex.samples import tiny
 
     if quiet:
         disable_progress_bars()
     model = name or HUB_MODEL
-    if model in model_names():
-        raise UsageError(f"{model} comes with the package: there is nothing to fetch", f"use it by --model {model}")
+    if model == tiny.NAME:
+        raise UsageError("tiny comes with the package: there is nothing to fetch", "use it by --model tiny")
     commit, files = _fetched(model, revision)
     if as_json:
         places = {part: [str(path) for path in paths] for part, paths in files.items()}
@@ -164,13 +164,14 @@ def _rows() -> list[dict[str, Any]]:
     from personaplex.core.weights.cached import cached_model
     from personaplex.core.weights.model import HUB_MODEL
     from personaplex.runs.models.known import KYUTAI, known_model
-    from personaplex.samples.catalog import model_folder, model_names
+    from personaplex.samples import tiny
+    from personaplex.samples.catalog import model_folder
 
     rows = []
-    for name in (*model_names(), HUB_MODEL, *KYUTAI):
+    for name in (tiny.NAME, HUB_MODEL, *KYUTAI):
         known = known_model(name)
         size = model_size(known.config, 1, 1, known.dtype.itemsize)
-        state, folder = "packaged", model_folder(name) if name in model_names() else None
+        state, folder = "packaged", model_folder(name) if name == tiny.NAME else None
         if folder is None:
             cached = cached_model(name)
             state, folder = cached.presence, cached.folder
@@ -197,7 +198,6 @@ def verify(name: Name = None, revision: o.Revision = None, as_json: o.AsJson = F
     from personaplex.core.weights.model import HUB_MODEL
     from personaplex.core.weights.verify import verify as checks
     from personaplex.samples import tiny
-    from personaplex.samples.catalog import packaged_directory
 
     model = name or HUB_MODEL
     if model == tiny.NAME:
@@ -208,7 +208,7 @@ def verify(name: Name = None, revision: o.Revision = None, as_json: o.AsJson = F
         )
         return
     files = []
-    for file in checks(str(packaged_directory(model) or model), revision):
+    for file in checks(model, revision):
         files.append(file)
         if not as_json:
             result(_report(file))

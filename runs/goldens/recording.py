@@ -16,7 +16,7 @@ from personaplex.core.errors import UsageError
 from personaplex.runs.plan import PlannedItem, plan_items
 from personaplex.runs.request import SourceOptions
 from personaplex.runs.settings import CallSettings, ModelSettings, RunRecord, read_record
-from personaplex.samples.catalog import model_names
+from personaplex.samples import tiny
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,8 @@ def golden_row(planned: PlannedItem, goldens: Path) -> dict[str, Any]:
 def golden_settings(record: RunRecord, goldens: Path) -> CallSettings:
     """What goldens keep of `run.json`: what every call was run with, its paths relative to the goldens' folder."""
     base, options = Path(record.volatile.folder), record.model_options
-    is_packaged = options.model in model_names()
-    is_folder = not is_packaged and (base / options.model).is_dir()
-    is_hub = not is_folder and not is_packaged
+    is_folder = options.model != tiny.NAME and (base / options.model).is_dir()
+    is_hub = not is_folder and options.model != tiny.NAME
 
     def moved(path: str | None) -> str | None:
         return None if path is None else _relative(base / path, goldens)

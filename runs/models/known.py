@@ -12,7 +12,6 @@ from personaplex.core.weights.filling import stored_dtype, with_depth_steps
 from personaplex.core.weights.model import HUB_MODEL, locate
 from personaplex.runs.choices import Dtype
 from personaplex.samples import tiny
-from personaplex.samples.catalog import model_names, packaged_directory
 
 KYUTAI = ("kyutai/moshiko-pytorch-bf16", "kyutai/moshika-pytorch-bf16")
 
@@ -41,9 +40,8 @@ def known_model(name: str | None) -> KnownModel:
     if wanted in KYUTAI:
         eight_steps = replace(PERSONAPLEX_7B, lm=with_depth_steps(PERSONAPLEX_7B.lm, 8))
         return KnownModel(wanted, eight_steps, torch.bfloat16)
-    place = packaged_directory(wanted)
-    if place or os.path.isdir(wanted):
-        files = locate(str(place or wanted))
+    if os.path.isdir(wanted):
+        files = locate(wanted)
         return KnownModel(files.name, files.config, stored_dtype(open_checkpoint(files.lm)))
-    known = ", ".join((*model_names(), HUB_MODEL, *KYUTAI))
+    known = ", ".join((tiny.NAME, HUB_MODEL, *KYUTAI))
     raise ModelError(f'there is no model "{wanted}"', f"give a directory, or one of {known}")

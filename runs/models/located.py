@@ -18,7 +18,6 @@ from personaplex.core.weights.model import Model, ModelFiles, Overrides
 from personaplex.core.weights.offload import offload
 from personaplex.runs.choices import Dtype
 from personaplex.samples import tiny
-from personaplex.samples.catalog import packaged_directory
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +37,7 @@ class ModelOptions:
 
 @dataclass(frozen=True)
 class LocatedModel:
-    """A model whose files are at hand; `files` is None for `tiny`, which is made in memory."""
+    """A model whose files are at hand; `files` is None for a packaged one, which is made in memory."""
 
     options: ModelOptions
     files: ModelFiles | None
@@ -117,8 +116,7 @@ def locate_model(options: ModelOptions) -> LocatedModel:
     """Find the model's files, downloading what is missing; raises ModelError or UsageError."""
     pick_device(options.device)  # before any download
     if options.name != tiny.NAME:
-        place = packaged_directory(options.name)
-        return LocatedModel(options, models.locate(str(place or options.name), options.revision, options.overrides))
+        return LocatedModel(options, models.locate(options.name, options.revision, options.overrides))
     if options.overrides != Overrides() or options.revision:
         raise UsageError("tiny is made in memory: it has no revision and no files", "choose another --model")
     return LocatedModel(options, None)

@@ -1,6 +1,6 @@
-"""Measures the packaged model `nano` on calls that were kept out of its training.
+"""Measures a small model of the recipe on calls that were kept out of its training.
 
-    python -m personaplex.samples.nano.evaluate OUT
+    python -m personaplex.samples.nano.evaluate FOLDER OUT
 
 prints a table and writes OUT/N.wav, what the agent said, with OUT/rows.json, its words: recipe/hear.py tells by whisper
 how well they are understood. Needs flite and espeak-ng, which the callers speak by.
@@ -28,7 +28,6 @@ from personaplex.core.engine.job import Failure, Job, NamedVoice, Prompt, Respon
 from personaplex.core.engine.session import RecordedVoice
 from personaplex.core.nn.products import pack
 from personaplex.core.weights.model import Model, load, locate
-from personaplex.samples.catalog import model_folder
 from personaplex.samples.nano.recipe import domain
 from personaplex.samples.nano.recipe.callers import Caller
 
@@ -92,7 +91,7 @@ def scripted(number: int, voices: Sequence[str], file: Path) -> Script:
 
 def answered(model: Model, scripts: Sequence[Script], folder: Path) -> list[Response]:
     """What the agent says in each call."""
-    voices = {voice: recorded(model_folder("nano") / "voices" / f"{voice}.wav", model) for voice in voice_names()}
+    voices = {file: recorded(Path(file), model) for file in {script.voice for script in scripts}}
     jobs = []
     for number, script in enumerate(scripts):
         prompt = Prompt(voices[script.voice], script.role, tuple(model.tokenizer.prompt_ids(script.role)))
@@ -111,11 +110,6 @@ def recorded(file: Path, model: Model) -> NamedVoice:
     samples = normalise_loudness(recording.samples, SAMPLE_RATE, name=file.stem)
     codes = model.mimi.encode_call(torch.from_numpy(samples))
     return NamedVoice(file.stem, recording.info.sha256, RecordedVoice(codes))
-
-
-def voice_names() -> list[str]:
-    """The voices that come with the model."""
-    return sorted(path.stem for path in (model_folder("nano") / "voices").glob("*.wav"))
 
 
 def judged(script: Script, response: Response, model: Model) -> Iterator[tuple[str, float, float]]:
@@ -158,14 +152,15 @@ def nearest(text: str) -> str:
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="the model directory")
     parser.add_argument("out", type=Path)
-    parser.add_argument("--model", type=Path, default=None, help="a model directory in place of the packaged one")
     parser.add_argument("--calls", type=int, default=16)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    model = load(locate(str(options.model or model_folder("nano"))), torch.device("cpu"))
+    model = load(locate(str(options.folder)), torch.device("cpu"))
     pack(model.lm)
-    scripts = [scripted(n, voice_names(), options.out / f"{n}.caller.wav") for n in range(options.calls)]
+    voices = sorted(map(str, (options.folder / "voices").glob("*.wav")))
+    scripts = [scripted(n, voices, options.out / f"{n}.caller.wav") for n in range(options.calls)]
     start = time.perf_counter()
     responses = answered(model, scripts, options.out)
     took = time.perf_counter() - start

@@ -1,6 +1,6 @@
 r"""Stage `codec`: trains the small Mimi on rendered sentences.
 
-    torchrun --nproc-per-node 2 -m personaplex.samples.nano.recipe.codec_train \
+    python -m torch.distributed.run --nproc-per-node 2 -m personaplex.samples.nano.recipe.codec_train \
         DATA RUN --threads 1 --compile --steps 3800
 
 Run again, it goes on from RUN/codec.pt. Beside the re-synthesis it learns phones, read from the first codebook and from

@@ -97,16 +97,21 @@ def variable(desk: Desk) -> list[Intent]:
 
 
 def greeting(company: str, name: str) -> tuple[str, ...]:
-    """What the agent says first, utterance by utterance."""
-    return f"Thank you for calling {company}.", f"This is {name}.", HELP
+    """What the agent says first, utterance by utterance.
+
+    What all greetings share is rendered apart from the names: else its sound would tell the name before its text does,
+    and the model would draw a name by chance in place of reading the prompt's.
+    """
+    return "Thank you for calling", f"{company}.", "This is", f"{name}.", HELP
 
 
 def utterances() -> list[str]:
     """Everything the agent can say."""
-    places = [greeting(place, NAMES[0])[0] for desk in ALL for place in desk.companies]
-    names = [greeting("", name)[1] for name in NAMES]
-    answers = [answer for intent in intents() for answer in intent.answers]
-    return [*places, *names, HELP, *answers]
+    places = [place for desk in ALL for place in desk.companies]
+    said = [part for place in places for part in greeting(place, NAMES[0])]
+    said += [part for name in NAMES for part in greeting(places[0], name)]
+    said += [answer for intent in intents() for answer in intent.answers]
+    return list(dict.fromkeys(said))
 
 
 def intents() -> list[Intent]:

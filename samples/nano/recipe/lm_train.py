@@ -1,6 +1,6 @@
 r"""Stage `lm`: trains the small language model on calls mixed from units.
 
-    torchrun --nproc-per-node 2 -m personaplex.samples.nano.recipe.lm_train RUN --threads 1 --steps 4000
+    python -m torch.distributed.run --nproc-per-node 2 -m personaplex.samples.nano.recipe.lm_train RUN --threads 1 --steps 4000
 
 reads RUN/units.pt and RUN/tokenizer.model. Run again, it goes on from RUN/lm.pt. Beside the agent's text and codes it
 learns to tell the caller's words, by a head that is thrown away: a model that is to answer must have heard.
@@ -23,8 +23,8 @@ from personaplex.core.config import AGENT, DELAYS, PAD, STREAMS, USER, DepthConf
 from personaplex.core.lm.model import LM
 from personaplex.core.lm.tokenizer import Tokenizer
 from personaplex.samples.nano.recipe import lm_pass, workers
+from personaplex.samples.nano.recipe.freeze import CODEC
 from personaplex.samples.nano.recipe.mix import Call, Mixer, columns
-from personaplex.samples.nano.recipe.units import CODEC
 
 CONTEXT = 3000
 PARTS = ("text", "code0", "codes", "heard")

@@ -1,13 +1,12 @@
 """Stage `units`: everything that is said in calls, rendered and encoded once; calls are put together from their codes.
 
-    python -m personaplex.samples.nano.recipe.units RUN/codec.pt RUN/units.pt
+    python -m personaplex.samples.nano.recipe.units RUN/mimi.safetensors RUN/units.pt
 
 The codec sees about a second back, so an utterance's codes behind a second of its line are those it has in a call.
 """
 
 import argparse
 import random
-from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -20,17 +19,16 @@ import torch
 from torch import Tensor
 
 from personaplex.core.audio.loudness import normalise_loudness
-from personaplex.core.config import FRAME_SAMPLES, SAMPLE_RATE, MimiConfig
+from personaplex.core.config import FRAME_SAMPLES, SAMPLE_RATE
 from personaplex.core.mimi.codec import Mimi
-from personaplex.samples.nano.recipe import codec_train, domain
+from personaplex.samples.nano.recipe import domain
 from personaplex.samples.nano.recipe.callers import Caller
+from personaplex.samples.nano.recipe.freeze import read_codec
 from personaplex.samples.nano.recipe.render import Spoken, speak
 from personaplex.samples.nano.recipe.words import word_starts
 
 Samples = npt.NDArray[np.float32]
 
-# The codec was trained on pieces of a second. To see no further back makes its codes independent of what was before.
-CODEC = replace(codec_train.CONFIG, transformer=replace(codec_train.CONFIG.transformer, context=26))
 AGENTS = {"kal16": "nano_m", "high": "nano_f"}  # and their names as they come with the model
 SAMPLES = {"kal16": "agent_m", "high": "agent_f"}  # the voices that the samples' recordings ask for
 RECORDINGS = Path(domain.__file__).parents[2] / "voices"
@@ -45,14 +43,6 @@ TAIL = 2
 SEED = 5
 CALLERS, HELD_OUT = 48, 10
 LINE_FRAMES = 50
-
-
-def read_codec(path: Path, config: MimiConfig = CODEC) -> Mimi:
-    """The codec of a training run."""
-    kept = torch.load(path, weights_only=True)["trainee"]
-    mimi = Mimi(config)
-    mimi.load_state_dict({n.removeprefix("mimi."): v for n, v in kept.items() if n.startswith("mimi.")})
-    return mimi.requires_grad_(False).eval()
 
 
 def trimmed(spoken: Spoken) -> tuple[Samples, float]:
