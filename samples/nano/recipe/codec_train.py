@@ -65,6 +65,11 @@ class Sentences:
             offset += -(-item["length"] // LABEL_SAMPLES)
         return cls(sound, labels, index["items"], index["phones"])
 
+    def weights(self, voices: dict[str, float]) -> np.ndarray:
+        """How often each sentence is drawn, [sentences]: by its voice's weight and its length."""
+        weights = np.array([voices.get(item["voice"], 0.0) * item["length"] for item in self.items])
+        return np.asarray(weights / weights.sum())
+
     def crops(self, count: int, frames: int, weights: np.ndarray, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
         """Random pieces: sound float32 [count, frames * 1920] and phones int64 [count, frames, 4]."""
         length = frames * FRAME_SAMPLES
@@ -176,8 +181,7 @@ def train(
         torch.manual_seed(step)
     if compiled:
         trainee.compile_parts()
-    weights = np.array([voices.get(i["voice"], 0.0) * i["length"] for i in sentences.items])
-    weights /= weights.sum()
+    weights = sentences.weights(voices)
     pool: list[Tensor] = []
     began, told, count = time.monotonic(), torch.zeros(len(PARTS)), 0
     log = (run / "codec.log").open("a") if rank == 0 else (run / f"codec.{rank}.log").open("w")
@@ -197,11 +201,7 @@ def train(
             loss, parts, latents = trainee(sound, labels, step >= LIVE)
         if LIVE - COLLECT <= step < LIVE:
             pool.append(latents)
-        optimizer.zero_grad()
-        loss.backward()
-        workers.average_gradients(learned)
-        nn.utils.clip_grad_norm_(learned, 5.0)
-        optimizer.step()
+        _learn(loss, optimizer, learned)
         step, count, told = step + 1, count + 1, told + parts
         if step % 50 == 0:
             means = " ".join(f"{name} {value:.3f}" for name, value in zip(PARTS, told / count, strict=True))
@@ -211,6 +211,14 @@ def train(
             state = {"trainee": trainee.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
             torch.save(state, file.with_suffix(".new"))
             file.with_suffix(".new").replace(file)
+
+
+def _learn(loss: Tensor, optimizer: torch.optim.Optimizer, learned: list[nn.Parameter]) -> None:
+    optimizer.zero_grad()
+    loss.backward()
+    workers.average_gradients(learned)
+    nn.utils.clip_grad_norm_(learned, 5.0)
+    optimizer.step()
 
 
 def vars_of(module: nn.Module) -> dict[str, int]:

@@ -1,6 +1,7 @@
 r"""Stage `lm`: trains the small language model on calls mixed from units.
 
-    python -m torch.distributed.run --nproc-per-node 2 -m personaplex.samples.nano.recipe.lm_train RUN --threads 1 --steps 4000
+    python -m torch.distributed.run --nproc-per-node 2 -m personaplex.samples.nano.recipe.lm_train \
+        RUN --threads 1 --steps 4000
 
 reads RUN/units.pt and RUN/tokenizer.model. Run again, it goes on from RUN/lm.pt. Beside the agent's text and codes it
 learns to tell the caller's words, by a head that is thrown away: a model that is to answer must have heard.

@@ -1,4 +1,4 @@
-"""Several processes that train one model: `python -m torch.distributed.run --nproc-per-node N -m ...`, or one process as it is.
+"""Several processes that train one model: `python -m torch.distributed.run --nproc-per-node N -m ...`, or one alone.
 
 On a CPU, N processes of one thread each keep their pace where one process of N threads waits at every operation for the
 thread that another program holds up.
