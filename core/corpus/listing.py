@@ -1,5 +1,6 @@
 """From a manifest's rows to items, each with its id; a row at fault is refused alone."""
 
+import errno
 import os
 import re
 import sys
@@ -46,6 +47,8 @@ def read_manifest(source: str) -> Source:
 
 
 def _no_manifest(source: str) -> UsageError:
+    if not os.path.lexists(source):
+        return UsageError(f"{source}: {os.strerror(errno.ENOENT)}", "check the path")
     what = f"{source}: not a directory, a .jsonl or a .csv"
     if Path(source).suffix.lower() in RECORDING_SUFFIXES:
         return UsageError(what, f"run a single call with `personaplex offline --input-wav {source}`")

@@ -3,6 +3,7 @@
 import json
 import os
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from personaplex.core.audio.formats.suffixes import RECORDING_SUFFIXES
 from personaplex.core.corpus.items import PassedOver
 from personaplex.core.corpus.results import RUN
 
-_TRANSCRIPT_SCHEMA = "personaplex.transcript/"
+_ANSWER_SCHEMAS = ("personaplex.transcript/", "personaplex.golden/")
 _RUN_SCHEMA = "personaplex.run/"
 
 
@@ -77,10 +78,10 @@ def _is_run(folder: Path) -> bool:
 
 
 def _is_answer(path: Path) -> bool:
-    """Whether the file is an answer's WAV or mix, by the transcript beside it."""
+    """Whether the file is an answer's WAV or mix, by the transcript or golden beside it."""
     stem = path.name.removesuffix(path.suffix)
-    for name in (stem, stem.removesuffix(".mix")):
-        document = _read(path.with_name(f"{name}.json"), _TRANSCRIPT_SCHEMA)
+    for name, schema in product((stem, stem.removesuffix(".mix")), _ANSWER_SCHEMAS):
+        document = _read(path.with_name(f"{name}.json"), schema)
         output = None if document is None else document.get("output")
         if isinstance(output, dict) and output.get("path") in {path.name, f"{name}{path.suffix}"}:
             return True

@@ -194,6 +194,15 @@ def test_answers_can_be_run_by_naming_their_folder(tmp_path: Path) -> None:
     assert ids(tmp_path) == ["a"]
 
 
+def test_kept_sound_of_goldens_is_no_call(tmp_path: Path) -> None:
+    touch(tmp_path, "c.wav", "goldens/items/c.wav")
+    golden = '{"schema": "personaplex.golden/1", "output": {"path": "c.wav"}}'
+    (tmp_path / "goldens" / "items" / "c.json").write_text(golden)
+    found = read_source(str(tmp_path), None, NOWHERE)
+    assert [item.id for item in found.items] == ["c"]
+    assert found.passed_over.answers == ["goldens/items/c.wav"]
+
+
 # Manifests
 
 
@@ -386,6 +395,8 @@ def test_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: b
     [
         ("calls.txt", b"a.wav", "not a directory, a .jsonl or a .csv"),
         ("call.wav", b"RIFF", "not a directory, a .jsonl or a .csv"),
+        ("calls", None, "No such file or directory"),
+        ("call.wav", None, "No such file or directory"),
         ("calls.jsonl", b'{"audio_filepath": "\xff"}', "not UTF-8 text"),
         ("calls.jsonl", None, "No such file or directory"),
         ("calls.jsonl", b"", "holds no rows"),
