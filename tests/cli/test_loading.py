@@ -29,7 +29,7 @@ def test_where_a_voice_is_found(
     shutil.copytree(build_model("short"), desk.folder / "model")
     (desk.folder / place).parent.mkdir(parents=True)
     shutil.copy(parity_cases["short"].path / "voice.pt", desk.folder / place)
-    assert desk.offline("--model", "model", *options).code == 0
+    assert desk.offline("--model", "model", "--text-prompt", "", *options).code == 0
     prompt = desk.document()["prompt"]
     assert prompt["voice"] == Path(place).stem
     assert prompt["voice_sha256"] == hashlib.sha256((desk.folder / place).read_bytes()).hexdigest()
@@ -40,7 +40,7 @@ def test_offloaded_layers_compute_the_same(desk: Desk, build_model: BuildModel, 
     name = model if model == "tiny" else str(build_model(model))
     made = []
     for options in ((), ("--cpu-offload",)):
-        assert desk.offline("--model", name, "--device", "cpu", *options).code == 0
+        assert desk.offline("--model", name, "--device", "cpu", "--text-prompt", "", *options).code == 0
         text = (desk.folder / "call.agent.json").read_text(encoding="utf-8")
         made.append(((desk.folder / "call.agent.wav").read_bytes(), text.partition('"volatile"')[0]))
     assert made[0] == made[1]

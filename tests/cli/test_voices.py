@@ -165,7 +165,7 @@ class TestCreate:
         assert (result.code, result.out, result.err) == (0, "made.safetensors\n", "")
         answers = []
         for voice in ("voice.pt", "made.safetensors"):
-            assert desk.offline("--model", build_model("short"), voice=voice).code == 0
+            assert desk.offline("--model", build_model("short"), "--text-prompt", "", voice=voice).code == 0
             answers.append(desk.document()["tokens_sha256"])
         assert answers[0] == answers[1]
         error = desk.offline(voice="made.safetensors")
