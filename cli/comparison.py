@@ -10,7 +10,7 @@ from typing import Any
 
 from personaplex.cli.console import result
 from personaplex.compare.identity import identity_summary
-from personaplex.compare.telling import plural, values
+from personaplex.compare.reports.telling import plural, values
 from personaplex.compare.verdicts import Comparison, ItemComparison, Outcome, Rung, Status
 
 SCHEMA = "personaplex.comparison/1"
@@ -42,7 +42,7 @@ def report(comparison: Comparison, reports: Reports) -> int:
     Raises InputError for a file that can't be written, after the verdict was told.
     """
     if reports.annotates:
-        from personaplex.compare.annotations import annotations
+        from personaplex.compare.reports.annotations import annotations
 
         for line in annotations(comparison):
             print(line, file=sys.stderr)  # GitHub reads both streams, and stdout may be JSON
@@ -51,11 +51,11 @@ def report(comparison: Comparison, reports: Reports) -> int:
     else:
         _show(comparison)
     if reports.junit is not None:
-        from personaplex.compare.junit import write_junit
+        from personaplex.compare.reports.junit import write_junit
 
         write_junit(comparison, reports.junit)
     if reports.html is not None:
-        from personaplex.compare.page import write_page
+        from personaplex.compare.reports.page import write_page
 
         write_page(comparison, reports.html)
     return DIFFERENT if comparison.fails else 0

@@ -18,6 +18,9 @@ class LogLevel(StrEnum):
     error = "error"
 
 
+LINE_SECONDS = 30
+"""How often progress adds a line to a log."""
+
 log = logging.getLogger("personaplex")
 
 
@@ -28,6 +31,9 @@ def configure(level: LogLevel, quiet: bool) -> None:
     log.handlers = [handler]
     log.propagate = False
     log.setLevel(logging.ERROR if quiet else level.upper())
+    if not sys.stderr.isatty():
+        for interval in ("TQDM_MININTERVAL", "TQDM_MAXINTERVAL"):
+            os.environ.setdefault(interval, str(LINE_SECONDS))  # of the hub's downloads
     if level is not LogLevel.debug:
         os.environ.setdefault("HF_HUB_VERBOSITY", "error")  # its retries are told once, when they have failed
 

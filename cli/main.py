@@ -1,13 +1,13 @@
 """The `personaplex` command: its subcommands, and how their errors end."""
 
 import errno
-import os
 import sys
 import traceback
 from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from personaplex.cli.commands import batch, bench, compare, doctor, models, offline, prompts, regress, voices
 from personaplex.cli.console import is_debug, log, result, show_error
@@ -16,6 +16,7 @@ from personaplex.cli.options import is_settable, option_name
 from personaplex.cli.streams import Guarded, fill_closed, guarded
 from personaplex.core.errors import InputError, UsageError
 from personaplex.core.machine.device_errors import told_device_error
+from personaplex.core.machine.spinning import spin_less
 from personaplex.voices.catalogue import VARIABLE
 
 ENVIRONMENT_PREFIX = "PERSONAPLEX"
@@ -24,8 +25,20 @@ READER_LEFT = 128 + 13  # SIGPIPE, which not every system has
 # typer carries click inside; of click's usage error it shows only the subclass.
 _UsageError: Any = typer.BadParameter.__mro__[1]
 
+
+class _Commands(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; one that a signal ends at once says so."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            print("error: interrupted", file=sys.stderr)
+            raise
+
+
 app = typer.Typer(
     name="personaplex",
+    cls=_Commands,
     help="Run PersonaPlex-7B offline: callers' WAVs in, the agent's WAVs and timestamped transcripts out.",
     epilog=(
         "Example: personaplex offline --model tiny --input-wav CALL.wav --voice-prompt VOICE.wav tries a call without "
@@ -86,10 +99,7 @@ def run() -> None:
 
     What standard output and error make of it is looked at last: it never changes what a command does.
     """
-    # Kernels' threads wait for each other by spinning, by default so long that two processes on the same cores bring
-    # each other nearly to a stand. torch's OpenMP reads this when torch is imported.
-    if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", "3000")
+    spin_less()
     fill_closed()
     with guarded() as out, ended_by_signals() as seen:
         code = _run()

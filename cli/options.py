@@ -86,7 +86,7 @@ def fields(given: Sequence[str] | None) -> dict[str, str]:
 
 def model_name(model: str | None, hf_repo: str | None) -> str:
     """The model that --model or --hf-repo names, or the published one; raises UsageError for two."""
-    from personaplex.core.weights.model import HUB_MODEL
+    from personaplex.core.weights.published import HUB_MODEL
 
     if model and hf_repo and model != hf_repo:
         raise UsageError("--model and --hf-repo name two models", "give one of them")

@@ -1,47 +1,114 @@
-"""Progress on a terminal's stderr: a bar for each call in a slot and one for all, with the speed against real time."""
+"""Progress on stderr. On a terminal: a bar for each call in a slot and one for all. In a log: a line now and then."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any, Protocol
 
+from rich import progress as rich
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
+from tqdm import tqdm
 
-from personaplex.cli.console import notice
+from personaplex.cli.console import LINE_SECONDS, notice
 from personaplex.cli.interrupts import INTERRUPTED, stopping
 from personaplex.core.config import FRAME_RATE
 from personaplex.runs.observer import Observer, Sizing, Standing
 
 NAME_WIDTH = 24  # leaves room for a bar and all figures on a line of 80
+LINE = "{desc}: {percentage:.0f} % of {total_fmt} frames, {elapsed} gone, {remaining} left, {speed:.1f} × real time"
 
 
-class RealTimeColumn(ProgressColumn):
+class Progress(Protocol):
+    """Follows calls by their frames while it is entered."""
+
+    def __enter__(self) -> object:
+        """Begin."""
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+
+    def failed(self, count: int) -> None:
+        """So many calls have failed so far."""
+
+    def update(self, calls: Sequence[Standing]) -> None:
+        """The calls in the slots are one frame further."""
+
+
+class Line(tqdm):  # type: ignore[misc] # tqdm comes without types
+    """A line every half minute, and one at the end unless that comes before the first."""
+
+    disable: bool
+
+    def __init__(self, frames: int) -> None:
+        every = {"mininterval": LINE_SECONDS, "maxinterval": LINE_SECONDS, "delay": LINE_SECONDS}
+        super().__init__(desc="calls", total=frames, bar_format=LINE, file=sys.stderr, **every)
+
+    @property
+    def format_dict(self) -> dict[str, Any]:
+        """What the line is made of."""
+        known: dict[str, Any] = super().format_dict
+        return known | {"speed": known["n"] / FRAME_RATE / max(known["elapsed"], 1e-3)}
+
+    def display(self, msg: str | None = None, pos: int | None = None) -> None:
+        """Write the line."""
+        print(msg or str(self), file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Write the last line."""
+        if not self.disable and self.last_print_t >= self.start_t + self.delay:
+            self.display()
+        self.disable = True
+
+
+class Lines:
+    """Lines that follow all calls together."""
+
+    def __init__(self, frames: int) -> None:
+        self._line = Line(frames)
+
+    def __enter__(self) -> "Lines":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._line.close()
+
+    def failed(self, count: int) -> None:
+        """So many calls have failed so far."""
+        if count:
+            self._line.set_description_str(f"calls, {count:,} failed", refresh=False)
+
+    def update(self, calls: Sequence[Standing]) -> None:
+        """The calls in the slots are one frame further."""
+        self._line.update(len(calls))
+
+
+class RealTimeColumn(rich.ProgressColumn):
     """How many seconds of calls are made in a second."""
 
-    def render(self, task: Task) -> Text:
+    def render(self, task: rich.Task) -> Text:
         """ "3.1 × real time", or nothing before the first frames."""
         return Text(f"{task.speed / FRAME_RATE:.1f} × real time" if task.speed else "")
 
 
-class CallProgress:
-    """Bars that follow calls by their frames; shown only where stderr is a terminal."""
+class Bars:
+    """Bars for the calls in the slots, and one for all of them unless `frames` is None."""
 
-    def __init__(self, shown: bool, total_frames: int | None = None) -> None:
-        console = Console(stderr=True)
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TextColumn("{task.completed:.0f}/{task.total:.0f} frames"),
+    def __init__(self, shown: bool, frames: int | None) -> None:
+        self._progress = rich.Progress(
+            rich.TextColumn("{task.description}", markup=False),
+            rich.BarColumn(),
+            rich.TextColumn("{task.completed:.0f}/{task.total:.0f} frames"),
             RealTimeColumn(),
-            TimeRemainingColumn(),
-            console=console,
+            rich.TimeRemainingColumn(),
+            console=Console(stderr=True),
             transient=True,
-            disable=not (shown and console.is_terminal),
+            disable=not shown,
         )
-        self._tasks: dict[str, TaskID] = {}
-        self._overall = None if total_frames is None else self._progress.add_task("all calls", total=total_frames)
+        self._tasks: dict[str, rich.TaskID] = {}
+        self._overall = None if frames is None else self._progress.add_task("all calls", total=frames)
 
-    def __enter__(self) -> "CallProgress":
+    def __enter__(self) -> "Bars":
         self._progress.start()
         return self
 
@@ -73,26 +140,34 @@ class CallProgress:
 
 
 class CallObserver(Observer):
-    """Shows the bar of a single call."""
+    """Shows how far a single call is."""
 
     def __init__(self, shown: bool) -> None:
         super().__init__()
         self._shown = shown
-        self._progress = CallProgress(shown)
+        self._progress: Progress = Bars(shown=False, frames=None)
+
+    def _begin(self, frames: int, overall: int | None) -> Progress:
+        """Bars or lines, whichever suits stderr."""
+        if self._shown and not Console(stderr=True).is_terminal:
+            self._progress = Lines(frames)
+        else:
+            self._progress = Bars(self._shown, overall)
+        return self._progress
 
     @contextmanager
     def running(self, frames: int) -> Iterator[None]:
-        """Hold the bars."""
-        with self._progress:
+        """Hold the progress."""
+        with self._begin(frames, None):
             yield
 
     def ticked(self, calls: Sequence[Standing]) -> None:
-        """Move them on."""
+        """Move it on."""
         self._progress.update(calls)
 
 
 class BatchObserver(CallObserver):
-    """Shows a batch's bars, and stops it at the first Ctrl-C or the like while calls run.
+    """Shows how far a batch is, and stops it at the first Ctrl-C or the like while calls run.
 
     `interrupted` is the exit code of a run that ended so.
     """
@@ -109,9 +184,8 @@ class BatchObserver(CallObserver):
 
     @contextmanager
     def running(self, frames: int) -> Iterator[None]:
-        """Hold the bars, and listen for signals."""
-        self._progress = CallProgress(self._shown, frames)
-        with self._progress, stopping(self.stop) as seen:
+        """Hold the progress, and listen for signals."""
+        with self._begin(frames, frames), stopping(self.stop) as seen:
             yield
         if seen:
             self.interrupted = 128 + seen[0]

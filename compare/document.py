@@ -12,6 +12,7 @@ from personaplex.core.answers.transcript import SCHEMA
 from personaplex.core.config import CODEBOOKS
 from personaplex.core.errors import UsageError
 from personaplex.core.faults import field_faults, first_faults
+from personaplex.core.files import check_schema, read_json, schema_of
 
 _FAMILY = SCHEMA.partition("/")[0] + "/"
 _AGAIN = "make it again with personaplex, or take it away"
@@ -100,13 +101,10 @@ def read_document(path: Path) -> dict[str, Any] | None:
     Raises UsageError for a file that can't be read or is no JSON, a transcript of another version, and one with
     fields missing or of a wrong type.
     """
-    value = _read_json(path)
-    schema = value.get("schema") if isinstance(value, dict) else None
-    if not isinstance(schema, str) or not schema.startswith(_FAMILY):
+    value = read_json(path, "name a folder of results or a transcript's JSON file", _AGAIN)
+    if not str(schema_of(value)).startswith(_FAMILY):
         return None
-    if schema != SCHEMA:
-        mend = "record it again with the version that compares it"
-        raise UsageError(f'{path}: its schema is "{schema}", and this version reads {SCHEMA}', mend)
+    check_schema(value, SCHEMA, path, "record it again with the version that compares it")
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:  # half of a surrogate pair, say
@@ -123,16 +121,6 @@ def checked(document: Any, where: str) -> dict[str, Any]:
         raise UsageError(what, _AGAIN) from error
     found: dict[str, Any] = document
     return found
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_bytes().decode("utf-8-sig"))
-    except OSError as error:
-        mend = "name a folder of results or a transcript's JSON file"
-        raise UsageError(f"{path}: {error.strerror or error}", mend) from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: not JSON, or cut off ({error})", _AGAIN) from error
 
 
 def words_of(document: Mapping[str, Any]) -> list[dict[str, Any]]:

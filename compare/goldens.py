@@ -21,7 +21,7 @@ from personaplex.core.answers.transcript import dumps, tokens_sha256, without_vo
 from personaplex.core.config import CODEBOOKS
 from personaplex.core.corpus.sources import read_source
 from personaplex.core.errors import UsageError
-from personaplex.core.files import make_folder, replacing, write_text
+from personaplex.core.files import check_schema, make_folder, read_json, replacing, write_text
 
 SCHEMA, ITEM_SCHEMA = "personaplex.goldens/1", "personaplex.golden/1"
 SETTINGS, MANIFEST, ITEMS = "goldens.json", "manifest.jsonl", "items"
@@ -140,13 +140,6 @@ def _read_golden(path: Path, name: str, expect: Mapping[str, Any]) -> Recorded:
 
 
 def _read(path: Path, schema: str) -> dict[str, Any]:
-    try:
-        document = json.loads(path.read_bytes())
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", "make it readable, or record the goldens again") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: not whole JSON ({error})", MEND) from error
-    found = document.get("schema") if isinstance(document, dict) else None
-    if found != schema:
-        raise UsageError(f'{path}: its schema is {json.dumps(found)}, this version reads "{schema}"', MEND)
+    document = read_json(path, "make it readable, or record the goldens again", MEND)
+    check_schema(document, schema, path, MEND)
     return dict(document)

@@ -1,17 +1,18 @@
-"""Files of text that users name; and writing, so that a kill at any moment leaves no half file.
+"""Files of text and JSON that users name; and writing, so that a kill at any moment leaves no half file.
 
 What is written has a temporary name first and is then renamed.
 """
 
 import errno
 import hashlib
+import json
 import os
 import re
 import secrets
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import psutil
 
@@ -41,12 +42,12 @@ def _digest(name: str) -> str:
     return hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
 
 
-def check_utf8(text: str, name: str) -> None:
+def check_utf8(text: str, name: str, mend: str = "write it in UTF-8") -> None:
     """Raise UsageError for text with bytes that are not UTF-8: no tokenizer and no transcript can take it."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise UsageError(f"{name} is not valid UTF-8", "write it in UTF-8") from error
+        raise UsageError(f"{name} is not valid UTF-8", mend) from error
 
 
 def read_text(path: Path, name: str) -> str:
@@ -57,6 +58,37 @@ def read_text(path: Path, name: str) -> str:
         raise UsageError(f"{name} {path}: {error.strerror}", "name a text file") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{name} {path}: not UTF-8 text", "save it as UTF-8") from error
+
+
+def read_json(path: Path, unreadable: str, broken: str) -> Any:
+    """What a JSON file holds; raises UsageError with the mend `unreadable` or, for one that is no JSON, `broken`."""
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}", unreadable) from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: not whole JSON ({error})", broken) from error
+
+
+def read_object(path: Path) -> dict[str, Any] | None:
+    """The JSON object in a file, or None if there is no whole one."""
+    try:
+        document = read_json(path, "", "") if path.is_file() else None  # of a pipe, there may be no end
+    except (UsageError, OSError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def schema_of(document: Any) -> Any:
+    """What a JSON document says its `schema` is; None without one."""
+    return document.get("schema") if isinstance(document, dict) else None
+
+
+def check_schema(document: Any, schema: str, path: Path, mend: str) -> None:
+    """Raise UsageError for a document, that of `path`, of another schema."""
+    found = schema_of(document)
+    if found != schema:
+        raise UsageError(f'{path}: its schema is {json.dumps(found)}, this version reads "{schema}"', mend)
 
 
 @contextmanager
@@ -118,18 +150,38 @@ class Staged:
             part.write_bytes(content)
             _sync(part)
 
-    def place(self) -> None:
-        """Give each its place, in the order in which they were written; if that fails, none keeps it."""
-        placed: list[Path] = []
+    def place(self, removed: Iterable[Path] = ()) -> None:
+        """Give each its place, in the order in which they were written, and remove the files `removed`.
+
+        What was there stands aside meanwhile, under temporary names, what was written last the first of all. If
+        anything fails, all is as it was.
+        """
+        aside: dict[Path, Path] = {}
         try:
+            for path in reversed([*removed, *self._parts]):
+                with _writing(path):
+                    _check_place(path)
+                    if os.path.lexists(path):
+                        aside[path] = temporary(path)
+                        path.replace(aside[path])
             for path, part in self._parts.items():
                 with _writing(path):
                     part.replace(path)
-                placed.append(path)
         except BaseException:
-            for path in placed:
-                path.unlink(missing_ok=True)
+            self._put_back(aside)
             raise
+        for spare in aside.values():
+            with suppress(OSError):
+                spare.unlink(missing_ok=True)
+
+    def _put_back(self, aside: Mapping[Path, Path]) -> None:
+        for path, part in self._parts.items():
+            if not part.exists():  # it had its place already
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
+        for path, spare in reversed(list(aside.items())):
+            with suppress(OSError):
+                spare.replace(path)
 
 
 def stale_parts(paths: Iterable[Path]) -> dict[Path, list[Path]]:

@@ -11,25 +11,24 @@ from pathlib import Path
 
 from personaplex.core.answers.leftovers import sweep
 from personaplex.core.answers.outputs import Run, write
+from personaplex.core.corpus.items import PassedOver
 from personaplex.core.corpus.results import ResultRow, done_row
-from personaplex.core.corpus.walking import PassedOver
-from personaplex.core.engine.batch import Batch, Live, Plan, positions
+from personaplex.core.engine.batch import Batch, Live
 from personaplex.core.engine.call import live_calls
-from personaplex.core.engine.job import Failure, Job, Response
+from personaplex.core.engine.job import Failure, Response
 from personaplex.core.errors import PersonaplexError
 from personaplex.core.files import make_folder
-from personaplex.core.machine.memory import allocatable_slots, cache_bytes, choose_slots, free_bytes
-from personaplex.core.weights.model import Model
 from personaplex.runs.jobs import make_jobs
 from personaplex.runs.ledger import Counts, Ledger
 from personaplex.runs.models.located import LocatedModel, locate_model
-from personaplex.runs.observer import Observer, Sizing, Standing
-from personaplex.runs.places import Places
-from personaplex.runs.plan import locate_voices, plan_items
-from personaplex.runs.planned import PlannedItem
-from personaplex.runs.request import BatchRequest
+from personaplex.runs.observer import Observer, Standing
+from personaplex.runs.planning.places import Places
+from personaplex.runs.planning.plan import locate_voices, plan_items
+from personaplex.runs.planning.planned import PlannedItem
+from personaplex.runs.planning.request import BatchRequest
+from personaplex.runs.planning.todo import choose_items
 from personaplex.runs.settings import Started, run_record, write_record
-from personaplex.runs.todo import choose_items
+from personaplex.runs.sizing import engine_plan
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +53,9 @@ def run_batch(request: BatchRequest, observer: Observer) -> Outcome:
     make_folder(output)
     places.check_names()
     located = locate_model(request.model)
-    planned, voices = locate_voices(planned, request.source, located)
+    source = request.source
+    chosen = (source.voice, *source.product.voices)
+    planned, voices = locate_voices(planned, source.voice_folder, chosen, located)
     todo = choose_items(planned, request, located)
     sweep(item.paths for item in todo.all)
     ledger = Ledger(output, planned.order, Counts(items=len(todo.all) + len(todo.refused)))
@@ -94,9 +95,8 @@ def _run_items(
         return _too_many(ledger.counts, request)
 
     model = located.load()
-    jobs = make_jobs(items, voices, request, model, places, failed)
-    slots = _sized(jobs, request, model, observer)
-    plan = Plan(slots, request.sampling, request.align.value, request.graphs)
+    jobs = make_jobs(items, voices, request, model, places.refuse_foreign, failed)
+    plan = engine_plan(jobs, request, model, observer)
     run = Run.of(model, plan.slots, plan.sampling, plan.align, request.outputs)
     started = Started(datetime.now(UTC).isoformat(timespec="seconds"), request.command, os.getcwd(), request.shard)
     write_record(request.source.output, run_record(request, run, passed_over, started))
@@ -154,16 +154,3 @@ class _Delivery:
         """Put what was written into the ledger."""
         while self._written:
             self._ledger.done(*self._written.popleft())
-
-
-def _sized(jobs: Sequence[Job], request: BatchRequest, model: Model, observer: Observer) -> int:
-    """How many slots a run takes; the observer is told."""
-    if not jobs:
-        return 1
-    longest = positions(jobs, request.align.value)
-    slot = cache_bytes(model.config, 1, longest, model.lm.dtype.itemsize)
-    slots = choose_slots(request.slots, len(jobs), slot, model.device)
-    if request.slots is None:
-        slots = allocatable_slots(model.lm, slots, longest)
-    observer.sized(Sizing(slots, slot, longest, free_bytes(model.device)))
-    return slots

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from personaplex.core.answers.outputs import OutputOptions, OutputPaths, Run, write
 from personaplex.core.audio import reading
+from personaplex.core.audio.sound import Sound
 from personaplex.core.engine.batch import Batch, Plan
 from personaplex.core.engine.call import live_calls
 from personaplex.core.engine.job import Failure, Job, Response
@@ -84,14 +86,21 @@ def run_call(request: CallRequest, observer: Observer) -> dict[str, Any]:
 
 def _check_paths(request: CallRequest) -> None:
     """No output may take another's place, the input's or the voice's, and every folder must be there."""
-    paths = [path.resolve() for path in request.paths.all(request.output)]
+    paths = request.paths.all(request.output)
+    check_targets(paths, request.input, Path(request.voice))
+    for path in (path.resolve() for path in paths):
+        if not os.path.isdir(path.parent):  # Path.is_dir raises for a name that is too long
+            raise UsageError(f"{path}: there is no folder {path.parent}", "create it first")
+
+
+def check_targets(outputs: Sequence[Path], source: Path | Sound, voice: Path) -> None:
+    """Raise UsageError for an output that would replace the input, the voice or another output."""
+    paths = [path.resolve() for path in outputs]
     for path in paths:
-        check_utf8(str(path), f"the path {os.fsencode(path)!r}")
-        if path == request.input.resolve():
+        check_utf8(path.name, f"the name {os.fsencode(path.name)!r}", "choose another name")
+        if isinstance(source, Path) and path == source.resolve():
             raise UsageError(f"the output {path} would replace the input", "choose another --output-wav")
-        if path == Path(request.voice).resolve():
+        if path == voice.resolve():
             raise UsageError(f"the output {path} would replace the voice", "choose other names")
         if paths.count(path) > 1:
             raise UsageError(f"two outputs would be {path}", "choose other names")
-        if not os.path.isdir(path.parent):  # Path.is_dir raises for a name that is too long
-            raise UsageError(f"{path}: there is no folder {path.parent}", "create it first")

@@ -4,17 +4,17 @@ from dataclasses import dataclass
 
 from personaplex.core.answers.leftovers import left_behind
 from personaplex.core.config import FRAME_RATE
-from personaplex.core.corpus.walking import PassedOver
+from personaplex.core.corpus.items import PassedOver
 from personaplex.core.errors import PersonaplexError, UsageError
 from personaplex.core.machine.memory import cache_bytes, choose_slots, model_size
 from personaplex.runs.jobs import is_of_options, planned_frames
 from personaplex.runs.models.known import known_model
 from personaplex.runs.models.located import pick_device
-from personaplex.runs.places import Places
-from personaplex.runs.plan import plan_items
-from personaplex.runs.prompts import prompt_lengths
-from personaplex.runs.request import BatchRequest
-from personaplex.runs.todo import choose_items
+from personaplex.runs.planning.places import Places
+from personaplex.runs.planning.plan import plan_items
+from personaplex.runs.planning.prompts import prompt_lengths
+from personaplex.runs.planning.request import BatchRequest
+from personaplex.runs.planning.todo import choose_items
 
 PROMPT_ALLOWANCE = 256  # positions that are counted for a prompt whose length isn't known
 

@@ -10,23 +10,23 @@ from personaplex.core.engine.prompt_length import PromptLength
 from personaplex.core.errors import InputError, PersonaplexError
 from personaplex.core.weights.model import Model
 from personaplex.runs.choices import Alignment, LongAudio
-from personaplex.runs.places import Places
-from personaplex.runs.planned import PlannedItem
-from personaplex.runs.request import BatchRequest
+from personaplex.runs.planning.planned import PlannedItem
+from personaplex.runs.planning.request import CallOptions
 from personaplex.voices.loading import load_voice
 
 Failed = Callable[[PlannedItem, PersonaplexError], bool]
+Refuse = Callable[[PlannedItem], None]
 
 
 def make_jobs(
     items: Sequence[PlannedItem],
     voices: Mapping[str, Path],
-    request: BatchRequest,
+    options: CallOptions,
     model: Model,
-    places: Places,
+    refuse: Refuse,
     failed: Failed,
 ) -> list[Job]:
-    """A job for every item whose input and voice can be read and whose place is free; `failed` is told of the others.
+    """A job for every item whose input and voice can be read, but for what `refuse` refuses; `failed` is told of them.
 
     None at all once `failed` has said that these are too many. Raises UsageError if the prompt that the options give
     leaves nothing of the context to the calls.
@@ -39,8 +39,8 @@ def make_jobs(
     jobs = []
     for item in items:
         try:
-            places.refuse_foreign(item)
-            jobs.append(_job(item, loaded[item.voice], request, model))
+            refuse(item)
+            jobs.append(_job(item, loaded[item.voice], options, model))
         except PersonaplexError as error:
             if failed(item, error):
                 return []
@@ -50,7 +50,7 @@ def make_jobs(
 def planned_frames(item: PlannedItem) -> int:
     """The most frames that an item's audio can take; raises InputError."""
     row = item.item.row
-    return reading.planned_frames(item.item.path, offset=row.offset, duration=row.duration)
+    return reading.planned_frames(item.item.audio, offset=row.offset, duration=row.duration)
 
 
 def make_prompt(voice: NamedVoice, text: str, model: Model) -> Prompt:
@@ -81,13 +81,13 @@ def _voice(path: Path, model: Model) -> NamedVoice | PersonaplexError:
         return error
 
 
-def _job(item: PlannedItem, voice: NamedVoice | PersonaplexError, request: BatchRequest, model: Model) -> Job:
+def _job(item: PlannedItem, voice: NamedVoice | PersonaplexError, options: CallOptions, model: Model) -> Job:
     row = item.item.row
     frames = planned_frames(item)
     if isinstance(voice, PersonaplexError):
         raise voice
     prompt = make_prompt(voice, item.text, model)
-    job = Job(item.item.id, item.item.path, prompt, item.seed, frames, item.channel, row.offset, row.duration)
-    if request.long_audio is LongAudio.error:
-        refuse_long(job, model.config.lm.context, request.align)
+    job = Job(item.item.id, item.item.audio, prompt, item.seed, frames, item.channel, row.offset, row.duration)
+    if options.long_audio is LongAudio.error:
+        refuse_long(job, model.config.lm.context, options.align)
     return job

@@ -9,7 +9,7 @@ from personaplex.core.corpus.items import Item, Refused
 from personaplex.core.corpus.results import ResultRow, failed_row, merge_results
 from personaplex.core.errors import PersonaplexError
 from personaplex.core.faults import shown
-from personaplex.runs.planned import PlannedItem
+from personaplex.runs.planning.planned import PlannedItem
 
 FLUSH_SECONDS = 20.0
 
@@ -73,7 +73,11 @@ class Ledger:
         self._rows[row["id"]] = row
         self.counts.flagged += bool(row.get("flags"))
         if time.monotonic() - self._flushed > FLUSH_SECONDS:
-            self.flush()
+            self._flushed = time.monotonic()
+            try:
+                self.flush()
+            except PersonaplexError as error:  # the calls go on: it may be over by then
+                log.warning("%s; tried again in %.0f s", shown(error.what), FLUSH_SECONDS)
 
     def flush(self) -> None:
         """Merge the rows into the folder's file; raises InputError."""

@@ -3,7 +3,6 @@
 Goldens keep the half of it that every call is run with.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -20,14 +19,15 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from personaplex.core.answers.outputs import OutputOptions, Run
+from personaplex.core.corpus.items import PassedOver
 from personaplex.core.corpus.results import RUN, SCHEMA, write_run
 from personaplex.core.corpus.sources import Product
-from personaplex.core.corpus.walking import PassedOver
 from personaplex.core.errors import UsageError
 from personaplex.core.faults import field_faults, first_faults
+from personaplex.core.files import check_schema, read_json
 from personaplex.core.sampling.draw import Sampling
 from personaplex.runs.choices import Alignment, Dtype, LongAudio
-from personaplex.runs.request import BatchRequest
+from personaplex.runs.planning.request import BatchRequest
 
 
 @dataclass(frozen=True)
@@ -184,15 +184,9 @@ def write_record(folder: Path, record: RunRecord) -> None:
 def read_record(folder: Path) -> RunRecord:
     """A batch's `run.json`; raises UsageError."""
     path = folder / RUN
-    try:
-        document = json.loads(path.read_bytes())
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", "name a folder that `personaplex batch` wrote to") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: not whole JSON ({error})", "run the batch again") from error
+    document = read_json(path, "name a folder that `personaplex batch` wrote to", "run the batch again")
     mend = "run the batch again with this version"
-    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise UsageError(f"{path}: its schema is not {SCHEMA}", mend)
+    check_schema(document, SCHEMA, path, mend)
     return parsed(RunRecord, document, path, mend)
 
 

@@ -1,7 +1,7 @@
 """The user's documents: every command in them runs and does what they say, and every link leads somewhere.
 
 Blocks run in a document's order, in one folder with a copy of the samples. Comments above a block say more of it:
-`file: NAME` (it is this file's content), `files: FOLDER` (what lies there now), `prints` (what the command before it
+`file: NAME` (it is this file's content), `files: FOLDER` (what lies there now), `prints` (what the block before it
 printed). A command that ends in `# needs the licence` or `# needs a GPU` is only held against the command line.
 """
 
@@ -13,12 +13,13 @@ import io
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from personaplex.samples import tiny
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")))}
 NOT_HERE = ("needs the licence", "needs a GPU", "needs an account")
-CUT = {"README.md": 1.2}  # seconds: it runs many calls, for which their beginnings do
+CUT = {"README.md": 1.2, "docs/recipes.md": 1.2}  # seconds: it runs many calls, for which their beginnings do
 
 _BLOCK = re.compile(r"(?:^<!-- (?P<mark>[^\n]*) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 _FENCES = re.compile(r"^```.*?^```$", re.M | re.S)
@@ -72,11 +73,12 @@ def is_run(line: str) -> bool:
 
 @dataclass
 class Reader:
-    """Does what a document says, in the current folder; `printed` is the last command's."""
+    """Does what a document says, in the current folder; `printed` is the last block's, `names` are those of Python."""
 
     monkeypatch: pytest.MonkeyPatch
     capsys: pytest.CaptureFixture[str]
     printed: str = ""
+    names: dict[str, Any] = field(default_factory=dict)
 
     def follow(self, block: Block) -> None:
         kind, _, name = block.mark.partition(": ")
@@ -88,7 +90,9 @@ class Reader:
         elif kind == "prints":
             assert self.printed == block.text
         elif block.language == "python":
-            exec(compile(block.text, "a document", "exec"), {})  # noqa: S102
+            self.capsys.readouterr()
+            exec(compile(block.text, "a document", "exec"), self.names)  # noqa: S102
+            self.printed = self.capsys.readouterr().out
         for line in block.commands:
             if is_run(line):
                 self.do(line)
@@ -184,7 +188,13 @@ def rows(folder: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(folder, "results.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-def readme_is_true() -> None:
+def architecture_is_true() -> None:
+    page = ROOT / "docs/architecture.md"
+    program = runpy.run_path(str(page.with_name("draw_rooms.py")))
+    assert program["drawn"](page.read_text(encoding="utf-8")) == page.read_text(encoding="utf-8"), "draw it anew"
+
+
+def recipes_are_true() -> None:
     phone, both = soundfile.info("phone/internet.wav"), soundfile.info("phone/internet.mix.wav")
     assert (phone.samplerate, phone.subtype, phone.channels) == (8000, "ULAW", 1)
     assert (both.samplerate, both.channels) == (8000, 2)
@@ -223,6 +233,13 @@ def regression_is_true() -> None:
     assert (ROOT / lines[1][3] / "goldens.json").is_file()
 
 
+def python_is_true() -> None:
+    document = json.loads(Path("answers/phone.json").read_text(encoding="utf-8"))
+    assert (document["output"]["subtype"], document["output"]["sample_rate"]) == ("ULAW", 8000)
+    made = sorted(path.relative_to("many").as_posix() for path in Path("many").rglob("*.wav"))
+    assert made == ["samples/calls/clinic.wav", "samples/calls/repair.wav"]
+
+
 def reproducibility_is_true() -> None:
     assert [row["id"] for row in rows("one")] == ["repair", "restaurant"]
 
@@ -232,13 +249,24 @@ def troubleshooting_is_true() -> None:
     assert report["ok"]
 
 
+def nothing_more() -> None:
+    """Its blocks say it all."""
+
+
 CLAIMS: dict[str, Callable[[], None]] = {
-    "README.md": readme_is_true,
+    "README.md": nothing_more,
+    "docs/architecture.md": architecture_is_true,
+    "docs/gpu.md": nothing_more,
     "docs/manifest.md": manifest_is_true,
+    "docs/moshi.md": nothing_more,
+    "docs/options.md": nothing_more,
+    "docs/python.md": python_is_true,
+    "docs/recipes.md": recipes_are_true,
     "docs/regression.md": regression_is_true,
     "docs/reproducibility.md": reproducibility_is_true,
-    "docs/transcript.md": lambda: None,  # its blocks say it all
+    "docs/transcript.md": nothing_more,
     "docs/troubleshooting.md": troubleshooting_is_true,
+    "docs/voices.md": nothing_more,
 }
 
 

@@ -22,7 +22,7 @@ from safetensors.numpy import load_file, save_file
 from personaplex.cli.main import run
 from personaplex.core.machine.device_errors import told_device_error
 from personaplex.core.weights import hub
-from personaplex.core.weights.model import HUB_MODEL
+from personaplex.core.weights.published import HUB_MODEL
 
 if TYPE_CHECKING:
     from tests.conftest import BuildModel
@@ -88,18 +88,28 @@ def of_devices(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def of_commands(monkeypatch: pytest.MonkeyPatch, model: Path) -> Iterator[Callable[[], int]]:
     """Commands that fail, each after what makes it fail."""
 
-    def offline(*options: str | Path) -> Callable[[], int]:
-        # A later option takes the place of an earlier one.
-        fixed = ("--model", "tiny", "--input-wav", CALL, "--voice-prompt", VOICE, "--output-wav", "out.wav", "--quiet")
-
+    def command(*arguments: str | Path) -> Callable[[], int]:
         def failing() -> int:
-            monkeypatch.setattr(sys, "argv", ["personaplex", "offline", *map(str, (*fixed, *options))])
+            monkeypatch.setattr(sys, "argv", ["personaplex", *map(str, arguments)])
             with pytest.raises(SystemExit) as ended:
                 run()
             assert isinstance(ended.value.code, int)
             return ended.value.code
 
         return failing
+
+    def offline(*options: str | Path) -> Callable[[], int]:
+        # A later option takes the place of an earlier one.
+        fixed = ("--model", "tiny", "--input-wav", CALL, "--voice-prompt", VOICE, "--output-wav", "out.wav", "--quiet")
+        return command("offline", *fixed, *options)
+
+    def lost(failing: Callable[[], int]) -> Callable[[], int]:
+        def to_a_full_disk() -> int:
+            with monkeypatch.context() as full, Path("/dev/full").open("w") as stdout:
+                full.setattr(sys, "stdout", stdout)
+                return failing()
+
+        return to_a_full_disk
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     yield offline("--device", "cuda")
@@ -118,11 +128,21 @@ def of_commands(monkeypatch: pytest.MonkeyPatch, model: Path) -> Iterator[Callab
     shutil.copytree(model, "model")
     weights = Path("model/model.safetensors")
     tensors = load_file(weights)
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[: len(whole) // 2] + bytes(len(whole) - len(whole) // 2))
+    yield offline("--model", "model")
     tensors["head.weight"] = tensors.pop("text_linear.weight")
     save_file(tensors, weights)
     yield offline("--model", "model")
     weights.write_bytes(weights.read_bytes()[:100_000])
     yield offline("--model", "model")
+
+    yield lost(command("prompts", "show", "teacher"))
+    Path("in").mkdir()
+    shutil.copyfile(CALL, "in/call.wav")
+    Path("out").mkdir()
+    Path("out/call.wav").write_text("mine")
+    yield command("batch", "in", "-o", "out", "--model", "tiny", "--voice-prompt", VOICE, "--quiet")
 
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

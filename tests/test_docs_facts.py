@@ -7,6 +7,7 @@ import inspect
 import json
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 import soundfile
 import torch
 
+from personaplex import api
 from personaplex.cli import comparison, interrupts
 from personaplex.cli.main import run
 from personaplex.core.answers import flags, transcript
@@ -31,6 +33,7 @@ from personaplex.core.sampling import draw
 ROOT = Path(__file__).parents[1]
 CALL, VOICE = ROOT / "samples/calls/repair.wav", ROOT / "samples/voices/agent_f.wav"
 GIB = 2**30
+PYTHON = [("## What to set", 0, api.Call), ("## What to set", 1, api.Settings)]
 
 
 def text_of(name: str) -> str:
@@ -177,7 +180,7 @@ class TestTranscript:
 
 def flat(value: Any, above: str = "") -> Iterator[str]:
     """Dotted names of a document's fields; `[]` stands for a list's objects, and open mappings end a name."""
-    if isinstance(value, dict) and above not in {"engine.versions", "volatile.phases"}:
+    if isinstance(value, dict) and above not in {"engine.versions", "files", "volatile.phases"}:
         for name, inner in value.items():
             yield from flat(inner, f"{above}.{name}" if above else name)
     elif isinstance(value, list) and value and isinstance(value[0], dict):
@@ -200,12 +203,28 @@ def test_sampling_options() -> None:
         assert float(0 if number == "off" else number) == defaults[name]
 
 
+class TestPython:
+    @pytest.mark.parametrize(("heading", "place", "described"), [("## One call", 0, api.Answer), *PYTHON])
+    def test_fields(self, heading: str, place: int, described: type) -> None:
+        tables = re.findall(r"(?:^\|.*\|\n)+", section("docs/python.md", heading), re.M)
+        own = {field.name for field in dataclasses.fields(described)} - {"origin"}
+        assert set(names(tables[place])) == own
+
+    def test_the_model_options(self) -> None:
+        listed = text_of("docs/python.md").partition("`load_model` takes")[2].partition("\n\n")[0]
+        assert set(re.findall(r"`(\w+)`", listed)) == set(inspect.signature(api.load_model).parameters) - {"name"}
+
+    def test_the_errors(self) -> None:
+        listed = set(re.findall(r"`(\w+Error)`", section("docs/python.md", "## Errors")))
+        assert listed == {kind.__name__ for kind in (*kinds(), PersonaplexError)}
+
+
 def test_gpu_memory() -> None:
-    text = section("README.md", "## GPU memory")
+    text = section("docs/gpu.md", "## Memory")
     weights = memory.model_size(PERSONAPLEX_7B, 1, 1, 2).weights_bytes
     slot = {seconds: memory.cache_bytes(PERSONAPLEX_7B, 1, round(seconds * FRAME_RATE), 2) for seconds in (60, 240)}
-    assert f"the weights take {weights / GIB:.2f} GiB" in " ".join(text.split())
-    assert f"{slot[60] / GIB:.2f} GiB for 60 s, {slot[240] / GIB:.2f} GiB for 240 s" in text
+    assert f"the weights of the 7B take {weights / GIB:.2f} GiB" in " ".join(text.split())
+    assert f"{slot[60] / GIB:.2f} GiB for 60 s, and {slot[240] / GIB:.2f} GiB for 240 s" in " ".join(text.split())
     for card, left, *fitting in table(text):
         free = int(card.removesuffix(" GiB")) * GIB - weights
         assert left == f"{free / GIB:.1f} GiB"
@@ -219,9 +238,10 @@ def test_gpu_memory() -> None:
 
 def test_exit_codes() -> None:
     known = {0, comparison.DIFFERENT, interrupts.INTERRUPTED, *(kind.exit_code for kind in kinds())}
-    found, header, after = text_of("README.md").partition("| exit code |")
+    found, header, after = text_of("docs/options.md").partition("| exit code |")
     assert found
-    assert {int(cells[0]) for cells in table(header + after)} == known
+    told = {int(code) for cells in table(header + after) for code in cells[0].split(", ")}
+    assert told == known | {128 + signal.SIGHUP, 128 + signal.SIGPIPE, 128 + signal.SIGTERM}
 
 
 def kinds() -> list[type[PersonaplexError]]:

@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 from personaplex.cli.main import command
 
 ROOT = Path(__file__).parents[1]
-TOP = ("cli", "compare", "core", "prompts", "runs", "samples", "voices")
+TOP = ("api", "cli", "compare", "core", "prompts", "runs", "samples", "voices")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 

@@ -8,10 +8,8 @@ from huggingface_hub.file_download import repo_folder_name
 
 from personaplex.core.errors import UsageError, VoiceError
 from personaplex.core.weights import hub
+from personaplex.core.weights.published import HUB_MODEL, VOICES
 from personaplex.voices.catalogue import CATALOGUE, STORED, VARIABLE, find, find_in, folders, voice_files
-
-PUBLISHED = "nvidia/personaplex-7b-v1"
-ARCHIVE = "voices.tgz"
 
 
 @dataclass(frozen=True)
@@ -69,8 +67,8 @@ def find_here(name: str, folder: Path | None) -> Path:
 
 def cached_archive() -> Path | None:
     """The archive of published voices in the hub's cache: of several revisions the one that was fetched last."""
-    folder = Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=PUBLISHED, repo_type="model"))
-    archives = [path for path in folder.glob(f"snapshots/*/{ARCHIVE}") if path.is_file()]
+    folder = Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=HUB_MODEL, repo_type="model"))
+    archives = [path for path in folder.glob(f"snapshots/*/{VOICES}") if path.is_file()]
     return max(archives, key=lambda path: path.lstat().st_mtime, default=None)
 
 

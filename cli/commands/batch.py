@@ -120,7 +120,7 @@ def batch(
     from personaplex.runs.batch import run_batch
     from personaplex.runs.forecast import forecast
     from personaplex.runs.models.located import ModelOptions
-    from personaplex.runs.request import BatchRequest, SourceOptions
+    from personaplex.runs.planning.request import BatchRequest, SourceOptions
 
     if fail_fast and max_failures is not None:
         raise UsageError("--fail-fast and --max-failures exclude each other", "give one of them")

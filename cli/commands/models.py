@@ -107,7 +107,7 @@ def fetch(
     configure(log_level, quiet)
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
-    from personaplex.core.weights.model import HUB_MODEL
+    from personaplex.core.weights.published import HUB_MODEL
     from personaplex.samples import tiny
 
     if quiet:
@@ -129,7 +129,8 @@ def _fetched(model: str, revision: str | None) -> tuple[str, dict[str, list[Path
     """The commit, and where each part's files lie; raises ModelError."""
     from personaplex.core.weights import hub
     from personaplex.core.weights.checkpoint import shard_paths
-    from personaplex.core.weights.model import HUB_MODEL, VOICES, locate
+    from personaplex.core.weights.model import locate
+    from personaplex.core.weights.published import HUB_MODEL, VOICES
 
     located = locate(model, revision)
     lm = located.lm
@@ -162,7 +163,7 @@ def _rows() -> list[dict[str, Any]]:
     """Of each known model its parameters, codec included, stored type, state and folder."""
     from personaplex.core.machine.memory import model_size
     from personaplex.core.weights.cached import cached_model
-    from personaplex.core.weights.model import HUB_MODEL
+    from personaplex.core.weights.published import HUB_MODEL
     from personaplex.runs.models.known import KYUTAI, known_model
     from personaplex.samples import tiny
     from personaplex.samples.catalog import model_folder
@@ -195,7 +196,7 @@ def verify(name: Name = None, revision: o.Revision = None, as_json: o.AsJson = F
     """
     import torch
 
-    from personaplex.core.weights.model import HUB_MODEL
+    from personaplex.core.weights.published import HUB_MODEL
     from personaplex.core.weights.verify import verify as checks
     from personaplex.samples import tiny
 

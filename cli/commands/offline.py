@@ -90,7 +90,7 @@ def offline(
     from personaplex.prompts.chosen import prompt_text
     from personaplex.runs.call import CallRequest, run_call
     from personaplex.runs.models.located import ModelOptions
-    from personaplex.runs.plan import check_channel
+    from personaplex.runs.planning.plan import check_channel
 
     log.info("imported in %.2f s", time.perf_counter() - begun)
     wav = output_wav or Path(f"{input_wav.stem}.agent.wav")
@@ -121,11 +121,7 @@ def offline(
         pace=pace,
     )
     start = time.perf_counter()
-    try:
-        document = run_call(request, CallObserver(not quiet))
-    except KeyboardInterrupt:
-        log.error("interrupted")
-        raise
+    document = run_call(request, CallObserver(not quiet))
     _report(document, time.perf_counter() - start)
     if as_json:
         from personaplex.core.answers.transcript import dumps

@@ -133,8 +133,8 @@ def count(
 def _counted(words: str, voice: str | None, folder: Path | None, model: str | None) -> PromptCount:
     """The count; raises UsageError for a prompt that leaves nothing to the call, ModelError or VoiceError."""
     from personaplex.core.engine.prompt_length import PromptLength
-    from personaplex.core.weights.model import HUB_MODEL
-    from personaplex.runs.prompts import tokenizer_of, voice_frames
+    from personaplex.core.weights.published import HUB_MODEL
+    from personaplex.runs.planning.prompts import tokenizer_of, voice_frames
     from personaplex.voices.here import find_here
 
     name = model or HUB_MODEL

@@ -12,7 +12,7 @@ from personaplex.cli.commands import compare as c
 from personaplex.cli.commands.batch import ended
 from personaplex.cli.comparison import DIFFERENT, Reports, report
 from personaplex.cli.console import LogLevel, configure, log, notice, result, summary
-from personaplex.compare.telling import plural
+from personaplex.compare.reports.telling import plural
 from personaplex.compare.verdicts import Level, Status, Tolerances
 from personaplex.runs.choices import Dtype
 

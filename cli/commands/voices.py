@@ -113,7 +113,7 @@ def _recording_facts(path: Path, model: str | None) -> dict[str, Any]:
 
 def _widths(model: str | None) -> dict[str, int]:
     """The width of the published model, of the packaged one and of the chosen one, by name."""
-    from personaplex.core.weights.model import HUB_MODEL
+    from personaplex.core.weights.published import HUB_MODEL
     from personaplex.runs.models.known import known_model
     from personaplex.samples import tiny
 
@@ -156,7 +156,8 @@ def create(
     if source.suffix.lower() == SUFFIX:
         raise UsageError(f"{source} is a {SUFFIX} voice already", "give a recording or a .pt voice")
     target = _target(output, voice_prompt_dir, force)
-    from personaplex.core.weights.model import HUB_MODEL, Overrides
+    from personaplex.core.weights.model import Overrides
+    from personaplex.core.weights.published import HUB_MODEL
     from personaplex.runs.models.located import ModelOptions
     from personaplex.voices.making import write_voice
 

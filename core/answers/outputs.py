@@ -2,7 +2,7 @@
 
 import hashlib
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -33,8 +33,8 @@ from personaplex.core.errors import UsageError
 from personaplex.core.files import Staged, encoded
 from personaplex.core.lm.tokenizer import Tokenizer
 from personaplex.core.machine.device_kind import device_kind
-from personaplex.core.nn import compiled
 from personaplex.core.nn.invariant import are_invariant
+from personaplex.core.nn.kernels import compiled
 from personaplex.core.nn.precision import cuda_info
 from personaplex.core.nn.products import ways
 from personaplex.core.sampling.draw import Sampling
@@ -149,19 +149,34 @@ def write(
     and the older answer does.
     """
     with Staged() as staged:
-        volatile = {"started": started, "seconds": round(seconds, 3)}
-        record = _stage(response, run, paths, source, volatile, staged)
+        record = _make(response, run, paths, source, started, seconds, staged.write)
+        staged.write(paths.json, encoded(dumps(record)))
         place(staged, paths.json, clears=clears)
     return record
 
 
-def _stage(
-    response: Response, run: Run, paths: OutputPaths, source: str, volatile: Mapping[str, Any], staged: Staged
+def transcript_of(
+    response: Response, run: Run, paths: OutputPaths, source: str, started: str, seconds: float
 ) -> dict[str, Any]:
+    """The transcript document that `write` would write, and nothing else of it."""
+    return _make(response, run, paths, source, started, seconds, lambda path, content: None)
+
+
+def _make(
+    response: Response,
+    run: Run,
+    paths: OutputPaths,
+    source: str,
+    started: str,
+    seconds: float,
+    keep: Callable[[Path, bytes | memoryview], None],
+) -> dict[str, Any]:
+    """The transcript document of a response, every other file of which is given to `keep`."""
     options, files = run.options, dict[str, str]()
+    volatile = {"started": started, "seconds": round(seconds, 3)}
 
     def write_one(path: Path, content: bytes | memoryview) -> None:
-        staged.write(path, content)
+        keep(path, content)
         if path.parent == paths.json.parent:
             files[path.name] = hashlib.sha256(content).hexdigest()
 
@@ -177,9 +192,7 @@ def _stage(
     for name, path in paths.exports(options).items():
         write_one(path, encoded(EXPORTERS[name].render(transcript)))
     block = {"path": paths.wav.name, "subtype": options.subtype, **asdict(output), "align": run.align}
-    record = _document(response, run, analysis, source, block, files, volatile)
-    staged.write(paths.json, encoded(dumps(record)))
-    return record
+    return _document(response, run, analysis, source, block, files, volatile)
 
 
 def _document(

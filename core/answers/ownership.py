@@ -5,27 +5,16 @@ names, or what has changed since, is somebody's work: it is never replaced or re
 """
 
 import hashlib
-import json
 import os
 from collections.abc import Container, Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from personaplex.core.answers.transcript import SCHEMA
 from personaplex.core.errors import InputError
-from personaplex.core.files import Staged, stale_parts, temporary
+from personaplex.core.files import Staged, read_object, stale_parts
 
 MEND = "move it away, or choose another folder with -o"
-
-
-def read_document(path: Path) -> dict[str, Any] | None:
-    """The transcript document in `path`, or None if there is no whole one."""
-    try:
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return None
-    return document if isinstance(document, dict) else None
 
 
 def made_files(said: Mapping[str, Any] | None, folder: Path) -> dict[Path, str]:
@@ -38,7 +27,7 @@ def made_files(said: Mapping[str, Any] | None, folder: Path) -> dict[Path, str]:
 
 def made_with(transcript: Path) -> dict[Path, str]:
     """The files that were made with the transcript in a file; none if there is none."""
-    return made_files(read_document(transcript), transcript.parent)
+    return made_files(read_object(transcript), transcript.parent)
 
 
 def is_unchanged(path: Path, sha256: str) -> bool:
@@ -60,7 +49,8 @@ def refuse_foreign(
     `made` are the files known to be of the answer, beside those that the `transcript` there names; what is `gone` will
     be swept before.
     """
-    document = read_document(transcript)
+    _check_folder(transcript.parent)
+    document = read_object(transcript)
     known = {**made, **made_files(document, transcript.parent)}
     for path in outputs:
         if path in gone or not os.path.lexists(path):
@@ -74,28 +64,22 @@ def refuse_foreign(
             raise InputError(f"{path}: {state}, and is not replaced", MEND)
 
 
+def _check_folder(folder: Path) -> None:
+    """Raise InputError if a folder isn't there and can't be made, since a file has its name or that of one above it."""
+    there = next((path for path in (folder, *folder.parents) if os.path.lexists(path)), folder)
+    if os.path.lexists(there) and not there.is_dir():
+        raise InputError(f"{there}: is there and is no folder, and is not replaced", MEND)
+
+
 def place(staged: Staged, transcript: Path, *, clears: bool) -> None:
     """Give an answer's files their places; if it `clears`, what an older one had beyond them is removed.
 
-    The older transcript stands aside meanwhile: so the new files can't be taken for its own, and what a kill leaves
-    can be told from somebody else's (see `leftovers`).
+    The transcript is the last of the files. The older one is therefore the first to stand aside: so the new files
+    can't be taken for its own, and what a kill leaves can be told from somebody else's (see `leftovers`).
     """
     older = made_with(transcript) if clears else {}
-    aside = temporary(transcript)
-    with suppress(FileNotFoundError):
-        transcript.replace(aside)
-    try:
-        staged.place()
-    except BaseException:
-        with suppress(OSError):
-            aside.replace(transcript)
-        raise
-    for path, sha256 in older.items():
-        if path not in staged.paths and is_unchanged(path, sha256):
-            with suppress(OSError):
-                path.unlink()
-    with suppress(OSError):
-        aside.unlink(missing_ok=True)
+    others = [path for path, sha256 in older.items() if path not in staged.paths and is_unchanged(path, sha256)]
+    staged.place(removed=others)
 
 
 def leftovers(outputs: Iterable[Path]) -> tuple[list[Path], list[Path]]:
@@ -109,6 +93,6 @@ def leftovers(outputs: Iterable[Path]) -> tuple[list[Path], list[Path]]:
         if path.suffix == ".json":
             owned = made_with(path)
             for part in stale:
-                named = made_files(read_document(part), path.parent)
+                named = made_files(read_object(part), path.parent)
                 orphans += [file for file, sha256 in named.items() if file not in owned and is_unchanged(file, sha256)]
     return parts, orphans

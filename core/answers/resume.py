@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from personaplex.core.answers.outputs import OutputOptions, OutputPaths
-from personaplex.core.answers.ownership import read_document
+from personaplex.core.files import read_object
 
 
 def finished(
@@ -19,7 +19,7 @@ def finished(
     """
     if not all(path.is_file() for path in paths.all(options)):
         return None
-    document = read_document(paths.json)
+    document = read_object(paths.json)
     if document is None or not agrees(document, expected) or not _same_input(document, source):
         return None
     return document

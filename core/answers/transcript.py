@@ -190,7 +190,7 @@ def document(
     input: Mapping[str, Any],  # noqa: A002 - the field's name
     output: Mapping[str, Any],
     files: Mapping[str, str],
-    activity: Mapping[str, Any],
+    activity: Mapping[str, Sequence[Sequence[float]]],
     flags: Sequence[Mapping[str, Any]],
     prompt: PromptInfo,
     sampling: SamplingInfo,
@@ -203,8 +203,8 @@ def document(
 
     `tokens` is `[F, 9]` (text, agent codebooks 0-7) and `spoken` its `words`; `files` are the names of those
     that are written beside it, with their SHA-256; `activity` holds the stretches in which the caller and the agent
-    speak, `flags` what is odd about the call. Everything that may differ between
-    two runs of the same call belongs in `volatile`.
+    speak, `flags` what is odd about the call. The document equals what is read from its JSON. Everything that may
+    differ between two runs of the same call belongs in `volatile`.
     """
     return {
         "schema": SCHEMA,
@@ -218,7 +218,7 @@ def document(
         "input": dict(input),
         "output": dict(output),
         "files": dict(files),
-        "activity": dict(activity),
+        "activity": {side: [list(stretch) for stretch in stretches] for side, stretches in activity.items()},
         "flags": [dict(flag) for flag in flags],
         "prompt": asdict(prompt),
         "sampling": asdict(sampling),

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import soxr
 
-from personaplex.core.audio.opening import opened, reading
-from personaplex.core.audio.source import BLOCK, CUT_SHORT, Header, Source, UndecodableError
+from personaplex.core.audio.formats.opening import opened, reading
+from personaplex.core.audio.formats.source import BLOCK, CUT_SHORT, Header, Source, UndecodableError
+from personaplex.core.audio.sound import Sound
 from personaplex.core.config import FRAME_SAMPLES, SAMPLE_RATE
 from personaplex.core.errors import InputError, UsageError
 
@@ -51,7 +52,7 @@ def frame_count(samples: int) -> int:
     return -(-samples // FRAME_SAMPLES)
 
 
-def probe(path: Path) -> Header:
+def probe(path: Path | Sound) -> Header:
     """Rate, channels and length of the file `path`, without hashing it; an `InputError` if it can't be read.
 
     It is decoded, once in a process, only where its header does not tell how long the sound is.
@@ -60,7 +61,7 @@ def probe(path: Path) -> Header:
         return source.header
 
 
-def planned_frames(path: Path, *, offset: float = 0.0, duration: float | None = None) -> int:
+def planned_frames(path: Path | Sound, *, offset: float = 0.0, duration: float | None = None) -> int:
     """The model's frames that `read` will give at 24 kHz; fewer come only of a file that is damaged or cut short."""
     header = probe(path)
     _, count = _part_bounds(path, header, offset, duration)
@@ -68,9 +69,14 @@ def planned_frames(path: Path, *, offset: float = 0.0, duration: float | None = 
 
 
 def read(
-    path: Path, *, channel: str = "mix", rate: int = SAMPLE_RATE, offset: float = 0.0, duration: float | None = None
+    path: Path | Sound,
+    *,
+    channel: str = "mix",
+    rate: int = SAMPLE_RATE,
+    offset: float = 0.0,
+    duration: float | None = None,
 ) -> Recording:
-    """One channel of the file `path`, `duration` seconds of it from `offset` on (to its end if None), at `rate`.
+    """One channel of a file or a sound, `duration` seconds of it from `offset` on (to its end if None), at `rate`.
 
     `channel` is `mix` (the mean of all), `left` (0), `right` (1) or a number counted from 0. F source frames become
     round(F · rate / source rate) samples. Samples beyond ±1 stay as they are, with a warning.
@@ -94,8 +100,8 @@ def read(
     missing = max(0, length - sum(map(len, chunks)))
     samples = np.concatenate([*chunks, np.zeros(missing, np.float32)])[:length]
     info = AudioInfo(
-        path=path,
-        sha256=_sha256(path),
+        path=Path(str(path)),
+        sha256=path.sha256 if isinstance(path, Sound) else _sha256(path),
         sample_rate=header.sample_rate,
         channels=header.channels,
         channel=channel,
@@ -104,7 +110,7 @@ def read(
     return Recording(samples, info, (*_warnings(part, index), *told))
 
 
-def _channel_index(path: Path, channel: str, channels: int) -> int | None:
+def _channel_index(path: Path | Sound, channel: str, channels: int) -> int | None:
     """The number of the chosen channel, None for the mix of all."""
     if channel == "mix":
         return None
@@ -118,7 +124,7 @@ def _channel_index(path: Path, channel: str, channels: int) -> int | None:
     return index
 
 
-def _part_bounds(path: Path, header: Header, offset: float, duration: float | None) -> tuple[int, int]:
+def _part_bounds(path: Path | Sound, header: Header, offset: float, duration: float | None) -> tuple[int, int]:
     """First frame and number of frames of a part, which ends with the file at the latest."""
     if not 0 <= offset < math.inf or not (duration is None or duration > 0):
         raise UsageError(
@@ -138,7 +144,7 @@ def _part_bounds(path: Path, header: Header, offset: float, duration: float | No
 class _Part:
     """One channel of a part of an open file, a block at a time, and what was met on the way."""
 
-    def __init__(self, path: Path, source: Source, channel: int | None, start: int) -> None:
+    def __init__(self, path: Path | Sound, source: Source, channel: int | None, start: int) -> None:
         self._path, self._source, self._channel, self._start = path, source, channel, start
         self._rate = source.header.sample_rate
         self.frames = 0

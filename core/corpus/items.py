@@ -1,13 +1,25 @@
-"""What a source holds: items to run, and what can't be run of it."""
+"""What a source holds: items to run, what can't be run of it, and what was passed over."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from personaplex.core.audio.sound import Sound
 from personaplex.core.corpus.manifest import Row
-from personaplex.core.corpus.walking import PassedOver
 from personaplex.core.errors import PersonaplexError, UsageError
+from personaplex.core.faults import shown
+
+_COMPANIONS = frozenset(
+    f".{name}"
+    for name in (
+        *("txt", "md", "json", "jsonl", "csv", "tsv", "xml", "yaml", "yml", "toml", "ini", "log", "html", "pdf"),
+        *("srt", "vtt", "ctm", "stm", "rttm", "lab", "textgrid", "eaf", "trs", "png", "jpg", "jpeg", "svg"),
+        *("xls", "xlsx", "doc", "docx", "md5", "sha256", "py", "sh", "pt", "npy", "npz", "safetensors"),
+    )
+)
+_MOST_NAMED = 8
 
 
 @dataclass(frozen=True)
@@ -16,7 +28,7 @@ class Item:
 
     `source` is its input as the user wrote it, `where` says which row or file it came from, `place` is its place in
     the source, and the row's paths are relative to `folder`. `voice` and `seed` are chosen by the run and go before
-    the row's.
+    the row's. A `sound` in memory takes the place of the file at `path`.
     """
 
     id: str
@@ -28,6 +40,12 @@ class Item:
     voice: str | None = None
     seed: int | None = None
     place: int = 0
+    sound: Sound | None = None
+
+    @property
+    def audio(self) -> Path | Sound:
+        """What is read."""
+        return self.path if self.sound is None else self.sound
 
 
 @dataclass(frozen=True)
@@ -50,6 +68,58 @@ class Refused:
         """An item that can't be run after all."""
         asked = {} if item.row.asked is None else {"expect": item.row.asked}
         return cls(item.id, item.place, item.source, item.row.passed_through | asked, error)
+
+
+@dataclass(frozen=True)
+class PassedOver:
+    """What a walk leaves out, but for hidden files: files by suffix, folders that are links, and what runs have left.
+
+    `runs` are folders that hold a batch's `run.json`, `answers` counts answers that lie elsewhere.
+    """
+
+    files: Counter[str] = field(default_factory=Counter)
+    links: list[str] = field(default_factory=list)
+    runs: list[str] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """What was passed over, a line each kind; what may be recordings first."""
+        told = [
+            _counted(self.likely, "file", "files"),
+            _counted(Counter(self.links), "folder that is a link", "folders that are links"),
+            _counted(Counter(self.runs), "folder of an earlier run", "folders of earlier runs"),
+            _counted(Counter(self.answers), "answer of an earlier run", "answers of earlier runs"),
+            _counted(self.files - self.likely, "file that is no recording", "files that are no recordings"),
+        ]
+        return [line for line in told if line]
+
+    def surprising(self) -> list[str]:
+        """The lines but for files that are no recordings, which lie beside them everywhere."""
+        return PassedOver(self.likely, self.links, self.runs, self.answers).lines()
+
+    @property
+    def likely(self) -> Counter[str]:
+        """The files that may be recordings: all but those of the kinds that lie beside them."""
+        return Counter({suffix: count for suffix, count in self.files.items() if suffix not in _COMPANIONS})
+
+    def document(self) -> dict[str, Any]:
+        """The same for `run.json`."""
+        return {
+            "files": dict(sorted(self.files.items())),
+            "links": sorted(self.links),
+            "runs": sorted(self.runs),
+            "answers": sorted(self.answers),
+        }
+
+
+def _counted(names: Counter[str], one: str, several: str) -> str:
+    count = names.total()
+    if not count:
+        return ""
+    first = sorted(names, key=lambda name: (-names[name], name))
+    more = f" and {len(first) - _MOST_NAMED} more" if len(first) > _MOST_NAMED else ""
+    named = ", ".join(shown(name) or "no suffix" for name in first[:_MOST_NAMED])
+    return f"{count:,} {one if count == 1 else several} passed over: {named}{more}"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from personaplex.core.audio.suffixes import RECORDING_SUFFIXES
+from personaplex.core.audio.formats.suffixes import RECORDING_SUFFIXES
 from personaplex.core.corpus.items import Item, Refused, Source
 from personaplex.core.corpus.manifest import KNOWN, PATHS, BadRow, Row, number_as_text, read_rows
 from personaplex.core.corpus.naming import id_fault, unhidden
@@ -36,12 +36,11 @@ def read_manifest(source: str) -> Source:
     items: list[Item] = []
     refused: list[Refused] = []
     for number, row in rows.good:
-        item = _listed(row, folder, f"{name}, row {number}", number)
-        fault = _row_error(item)
-        if fault is None:
-            items.append(item)
+        item = listed(row, folder, f"{name}, row {number}", number)
+        if isinstance(item, Refused):
+            refused.append(item)
         else:
-            refused.append(Refused.of(item, fault))
+            items.append(item)
     refused += [_bad(row, folder) for row in rows.bad]
     return Source(items, _distinct(refused, {item.id for item in items}), warnings=rows.warnings)
 
@@ -53,13 +52,16 @@ def _no_manifest(source: str) -> UsageError:
     return UsageError(what, "name one of these, or - for stdin")
 
 
-def _listed(row: Row, folder: Path, where: str, place: int) -> Item:
-    """A row's item. Without an id it has its input's path below `folder`, or the whole path of one that lies elsewhere.
+def listed(row: Row, folder: Path, where: str, place: int) -> Item | Refused:
+    """A row's item, if it can be run.
 
-    The part of a long recording is told by where it starts.
+    Without an id it has its input's path below `folder`, or the whole path of one that lies elsewhere. The part of a
+    long recording is told by where it starts.
     """
     identity = row.id or _identity(row.audio_filepath, row.offset, folder)
-    return Item(identity, folder / row.audio_filepath, row.audio_filepath, where, folder, row, place=place)
+    item = Item(identity, folder / row.audio_filepath, row.audio_filepath, where, folder, row, place=place)
+    fault = _row_error(item)
+    return item if fault is None else Refused.of(item, fault)
 
 
 def _identity(source: str, offset: float, folder: Path) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from personaplex.core.errors import InputError, UsageError
-from personaplex.core.files import make_folder, remove_stale_parts, write_text
+from personaplex.core.files import make_folder, read_object, remove_stale_parts, schema_of, write_text
 
 if TYPE_CHECKING:
     from personaplex.core.corpus.items import Item, Refused  # which imports torch; comparing results needs none
@@ -82,12 +82,15 @@ def read_results(folder: Path) -> dict[str, ResultRow]:
 
 def _read_lines(folder: Path) -> tuple[dict[str, ResultRow], list[str]]:
     """Rows by id, and the lines that are none, which are somebody else's."""
-    try:
-        lines = (folder / RESULTS).read_text(encoding="utf-8").split("\n")
-    except FileNotFoundError:
+    path = folder / RESULTS
+    if not _is_there(path):
         return {}, []
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{folder / RESULTS}: can't be read ({error})", MEND) from error
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: is not UTF-8 text ({error.reason} at byte {error.start:,})", MEND) from error
+    except OSError as error:
+        raise UsageError(f"{path}: can't be read: {error.strerror}", MEND) from error
     rows: dict[str, ResultRow] = {}
     others = []
     for line in lines:
@@ -97,6 +100,14 @@ def _read_lines(folder: Path) -> tuple[dict[str, ResultRow], list[str]]:
         else:
             rows[row["id"]] = row
     return rows, [line for line in others if line.strip()]
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is such a file; raises UsageError for what is no file, or a link, which a new one would replace."""
+    if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
+        kind = "a link" if path.is_symlink() else "a folder" if path.is_dir() else "a pipe or a device"
+        raise UsageError(f"{path}: is {kind}, and is not replaced", MEND)
+    return os.path.lexists(path)
 
 
 def _row(line: str) -> ResultRow | None:
@@ -137,14 +148,9 @@ def check_own_files(folder: Path) -> None:
     """Raise UsageError if a folder's `results.jsonl` can't be gone on with, or its `run.json` is not a run's record."""
     read_results(folder)
     path = folder / RUN
-    if not os.path.lexists(path):
+    if not _is_there(path):
         return
-    try:
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        document = None
-    schema = document.get("schema") if isinstance(document, dict) else None
-    if not str(schema).startswith(SCHEMA.partition("/")[0] + "/"):
+    if not str(schema_of(read_object(path))).startswith(SCHEMA.partition("/")[0] + "/"):
         raise UsageError(f"{path}: is there and is no record of a run, and is not replaced", MEND)
 
 
@@ -183,7 +189,11 @@ def _lock(folder: Path) -> Iterator[None]:
         return
     import fcntl
 
-    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        mend = "write to a folder that this user may read"
+        raise InputError(f"{folder}: cannot be opened: {error.strerror}", mend) from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from personaplex.core.corpus.items import Item, Refused, Source
+from personaplex.core.corpus.items import Item, PassedOver, Refused, Source
 from personaplex.core.corpus.listing import STDIN, read_manifest
 from personaplex.core.corpus.manifest import Row
 from personaplex.core.corpus.naming import id_fault
-from personaplex.core.corpus.walking import PassedOver, named, walk
+from personaplex.core.corpus.walking import named, walk
 from personaplex.core.errors import InputError, UsageError
 from personaplex.core.faults import shown
 
 _SEED_BITS = 53  # what every JSON reader keeps exactly
 
 
-def read_source(source: str, pattern: str | None, output: Path) -> Source:
+def read_source(source: str, pattern: str | None, output: Path | None) -> Source:
     """What is in a directory (walked, in sorted order; not what lies in `output`), a manifest or standard input.
 
     A row or a name at fault is refused alone. Raises UsageError for a source that can't be read or makes no sense as
@@ -28,7 +28,7 @@ def read_source(source: str, pattern: str | None, output: Path) -> Source:
     """
     path = Path(source)
     if source != STDIN and path.is_dir():
-        if not pattern and path.resolve() == output.resolve():
+        if output is not None and not pattern and path.resolve() == output.resolve():
             mend = "choose another folder with -o, or the inputs with --glob"
             raise UsageError(f"{source}: the outputs would lie among the inputs and be taken for some", mend)
         found = _walked(source, pattern, output)
@@ -40,7 +40,7 @@ def read_source(source: str, pattern: str | None, output: Path) -> Source:
     return found
 
 
-def _walked(source: str, pattern: str | None, output: Path) -> Source:
+def _walked(source: str, pattern: str | None, output: Path | None) -> Source:
     folder = Path(source)
     try:
         walked = walk(folder, output, _matching(folder, pattern) if pattern else None)

@@ -2,78 +2,16 @@
 
 import json
 import os
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from personaplex.core.audio.suffixes import RECORDING_SUFFIXES
+from personaplex.core.audio.formats.suffixes import RECORDING_SUFFIXES
+from personaplex.core.corpus.items import PassedOver
 from personaplex.core.corpus.results import RUN
-from personaplex.core.faults import shown
 
-_COMPANIONS = frozenset(
-    f".{name}"
-    for name in (
-        *("txt", "md", "json", "jsonl", "csv", "tsv", "xml", "yaml", "yml", "toml", "ini", "log", "html", "pdf"),
-        *("srt", "vtt", "ctm", "stm", "rttm", "lab", "textgrid", "eaf", "trs", "png", "jpg", "jpeg", "svg"),
-        *("xls", "xlsx", "doc", "docx", "md5", "sha256", "py", "sh", "pt", "npy", "npz", "safetensors"),
-    )
-)
-_MOST_NAMED = 8
 _TRANSCRIPT_SCHEMA = "personaplex.transcript/"
 _RUN_SCHEMA = "personaplex.run/"
-
-
-@dataclass(frozen=True)
-class PassedOver:
-    """What a walk leaves out, but for hidden files: files by suffix, folders that are links, and what runs have left.
-
-    `runs` are folders that hold a batch's `run.json`, `answers` counts answers that lie elsewhere.
-    """
-
-    files: Counter[str] = field(default_factory=Counter)
-    links: list[str] = field(default_factory=list)
-    runs: list[str] = field(default_factory=list)
-    answers: list[str] = field(default_factory=list)
-
-    def lines(self) -> list[str]:
-        """What was passed over, a line each kind; what may be recordings first."""
-        told = [
-            _counted(self.likely, "file", "files"),
-            _counted(Counter(self.links), "folder that is a link", "folders that are links"),
-            _counted(Counter(self.runs), "folder of an earlier run", "folders of earlier runs"),
-            _counted(Counter(self.answers), "answer of an earlier run", "answers of earlier runs"),
-            _counted(self.files - self.likely, "file that is no recording", "files that are no recordings"),
-        ]
-        return [line for line in told if line]
-
-    def surprising(self) -> list[str]:
-        """The lines but for files that are no recordings, which lie beside them everywhere."""
-        return PassedOver(self.likely, self.links, self.runs, self.answers).lines()
-
-    @property
-    def likely(self) -> Counter[str]:
-        """The files that may be recordings: all but those of the kinds that lie beside them."""
-        return Counter({suffix: count for suffix, count in self.files.items() if suffix not in _COMPANIONS})
-
-    def document(self) -> dict[str, Any]:
-        """The same for `run.json`."""
-        return {
-            "files": dict(sorted(self.files.items())),
-            "links": sorted(self.links),
-            "runs": sorted(self.runs),
-            "answers": sorted(self.answers),
-        }
-
-
-def _counted(names: Counter[str], one: str, several: str) -> str:
-    count = names.total()
-    if not count:
-        return ""
-    first = sorted(names, key=lambda name: (-names[name], name))
-    more = f" and {len(first) - _MOST_NAMED} more" if len(first) > _MOST_NAMED else ""
-    named = ", ".join(shown(name) or "no suffix" for name in first[:_MOST_NAMED])
-    return f"{count:,} {one if count == 1 else several} passed over: {named}{more}"
 
 
 @dataclass(frozen=True)
@@ -85,7 +23,7 @@ class Walked:
     passed_over: PassedOver = field(default_factory=PassedOver)
 
 
-def walk(folder: Path, output: Path, matching: set[Path] | None) -> Walked:
+def walk(folder: Path, output: Path | None, matching: set[Path] | None) -> Walked:
     """The recordings below `folder`, or the files of `matching`; not what is hidden, lies in `output` or a run left.
 
     Links to folders are not followed. What lies in `folder` itself is taken for recordings, even if a run left it.
@@ -129,8 +67,8 @@ def text(name: str) -> str:
     return os.fsencode(name).decode(errors="backslashreplace")
 
 
-def _same(path: Path, other: Path) -> bool:
-    return path.resolve() == other.resolve()
+def _same(path: Path, other: Path | None) -> bool:
+    return other is not None and path.resolve() == other.resolve()
 
 
 def _is_run(folder: Path) -> bool:

@@ -7,7 +7,7 @@ waits for a file. Of a call that waits little is in memory: the codes before its
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -92,8 +92,12 @@ class Batch(Generic[Delivered]):
         """Start nothing new and drop the calls in the slots; those already behind the engine are delivered."""
         self._stop.set()
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[Delivered | Failure]:
-        """What `deliver` returned for each job, or why it failed, in the order in which they end."""
+    def run(self, jobs: Sequence[Job]) -> Generator[Delivered | Failure, None, None]:
+        """What `deliver` returned for each job, or why it failed, in the order in which they end.
+
+        Calls are run while the iterator is asked for the next one. Closed early, it drops those in the slots, as `stop`
+        does.
+        """
         if not jobs:
             return
         plan = self._plan
@@ -108,24 +112,26 @@ class Batch(Generic[Delivered]):
             workers("encode", self._streams, device) as encoder,
             workers("deliver", self._streams, device) as deliverer,
         ):
-            while (waiting or ahead or live) and not self._stop.is_set():
-                while waiting and len(ahead) < most:
-                    job = waiting.popleft()
-                    ahead.append((job, encoder.submit(self._again, self._prepare, job)))
-                while ahead and len(live) < self._plan.slots and (ahead[0][1].done() or not live):
-                    failure = self._admit(engine, personas, live, *ahead.popleft())
-                    if failure is not None:
-                        yield failure
-                if live:
-                    self._tick(engine, live)
-                    for slot in [slot for slot, call in live.items() if len(call.frames) == call.total]:
-                        engine.release(slot)
-                        call = live.pop(slot)
-                        behind.append((call.job, deliverer.submit(self._finish, call, self._streams.mark())))
-                while behind and (behind[0][1].done() or len(behind) > most):
-                    yield self._outcome(*behind.popleft())
-            for _, future in ahead:
-                future.cancel()
+            try:
+                while (waiting or ahead or live) and not self._stop.is_set():
+                    while waiting and len(ahead) < most:
+                        job = waiting.popleft()
+                        ahead.append((job, encoder.submit(self._again, self._prepare, job)))
+                    while ahead and len(live) < self._plan.slots and (ahead[0][1].done() or not live):
+                        failure = self._admit(engine, personas, live, *ahead.popleft())
+                        if failure is not None:
+                            yield failure
+                    if live:
+                        self._tick(engine, live)
+                        for slot in [slot for slot, call in live.items() if len(call.frames) == call.total]:
+                            engine.release(slot)
+                            call = live.pop(slot)
+                            behind.append((call.job, deliverer.submit(self._finish, call, self._streams.mark())))
+                    while behind and (behind[0][1].done() or len(behind) > most):
+                        yield self._outcome(*behind.popleft())
+            finally:  # also where whoever iterates has seen enough
+                for _, future in ahead:
+                    future.cancel()
             while behind:
                 yield self._outcome(*behind.popleft())
 

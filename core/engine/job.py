@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from personaplex.core.audio.reading import AudioInfo, Samples
+from personaplex.core.audio.sound import Sound
 from personaplex.core.engine.session import Voice, prompt_steps
 from personaplex.core.errors import PersonaplexError
 
@@ -45,10 +46,10 @@ class Prompt:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One call: a part of an input file, a prompt and a seed. `frames` is the most its audio can take."""
+    """One call: a part of its input, a prompt and a seed. `frames` is the most its audio can take."""
 
     id: str
-    input: Path
+    input: Path | Sound
     prompt: Prompt
     seed: int
     frames: int

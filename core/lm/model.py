@@ -41,7 +41,7 @@ class LM(Packable):
     def embed(self, columns: Tensor) -> Tensor:
         """Sum of the embeddings of columns int64 [..., 17] -> [..., dim], added in the reference's order."""
         if columns.ndim == 2 and fused.is_used(self.device):
-            from personaplex.core.nn import triton_rows  # needs Triton, so only where it is used
+            from personaplex.core.nn.kernels import triton_rows  # needs Triton, so only where it is used
 
             return triton_rows.embed(columns, self.emb, self.text_emb)
         total = F.embedding(columns[..., 1], self.emb[0])

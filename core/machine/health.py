@@ -22,7 +22,7 @@ from personaplex.core.machine.memory import free_bytes, model_size
 from personaplex.core.nn.products import BLOCKS, TOGETHER, Matrix
 from personaplex.core.weights import hub
 from personaplex.core.weights.cached import cached_model
-from personaplex.core.weights.model import HUB_MODEL
+from personaplex.core.weights.published import HUB_MODEL
 
 PACKAGES = ("personaplex", "torch", "numpy", "huggingface_hub", "soundfile")
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from personaplex.core.nn import compiled
 from personaplex.core.nn.cache import KVCache
+from personaplex.core.nn.kernels import compiled
 from personaplex.core.nn.rows import PerRow
 
 

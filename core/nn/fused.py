@@ -4,10 +4,8 @@ They run on CUDA alone, where Triton works (it comes with torch on Linux and nee
 process on each GPU: one on which they fail, or compute something else than torch, runs torch's kernels.
 """
 
-from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
 
 import torch
 
@@ -22,7 +20,7 @@ def fault(gpu: int) -> str:
     """Why the GPU with this number does not run the kernels; empty where it does."""
     if find_spec("triton") is None:
         return "Triton is not installed"
-    from personaplex.core.nn import fused_check
+    from personaplex.core.nn.kernels import fused_check
 
     try:
         wrong = fused_check.differing(torch.device("cuda", gpu))
@@ -30,12 +28,6 @@ def fault(gpu: int) -> str:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         return f"Triton's kernels don't run: {lines[0]}"
     return f"Triton's kernels compute something else: {', '.join(wrong)}" if wrong else ""
-
-
-def launch(kernel: Any, grid: Sequence[int], *arguments: Any, **constants: Any) -> None:
-    """Start a kernel on the device of its first argument."""
-    with torch.cuda.device_of(arguments[0]):
-        kernel[tuple(grid)](*arguments, **constants)
 
 
 def index(device: torch.device) -> int:

@@ -16,7 +16,7 @@ def gated_feedforward(x: Tensor, linear_in: Tensor | nn.Module, linear_out: Tens
 
 def _gated(projected: Tensor) -> Tensor:
     if fused.is_used(projected.device):
-        from personaplex.core.nn import triton_rows  # needs Triton, so only where it is used
+        from personaplex.core.nn.kernels import triton_rows  # needs Triton, so only where it is used
 
         return triton_rows.gate(projected)
     return _gate(projected)

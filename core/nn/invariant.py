@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 
 class InvariantMatrix(nn.Module):
-    """A weight [out, in] that Triton multiplies with, in tiles of a fixed size; see `core.nn.triton_product`."""
+    """A weight [out, in] that Triton multiplies with, in tiles of a fixed size; see `core.nn.kernels`."""
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__()
@@ -12,7 +12,7 @@ class InvariantMatrix(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x · weightᵀ: [..., in] -> [..., out]."""
-        from personaplex.core.nn.triton_product import product  # needs Triton, so only where it is used
+        from personaplex.core.nn.kernels.triton_product import product  # needs Triton, so only where it is used
 
         return product(x, self.weight)
 

@@ -22,7 +22,7 @@ class RMSNorm(nn.Module):
     def after(self, x: Tensor, delta: Tensor | None) -> tuple[Tensor, Tensor]:
         """x + delta, or x where that is None, and its norm: both of the shape of `x` [B, T, dim]."""
         if fused.is_used(x.device):
-            from personaplex.core.nn import triton_rows  # needs Triton, so only where it is used
+            from personaplex.core.nn.kernels import triton_rows  # needs Triton, so only where it is used
 
             return triton_rows.add_norm(x, delta, self.alpha)
         total = x if delta is None else x + delta

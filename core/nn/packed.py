@@ -20,7 +20,7 @@ class StepAttention:
         """[R, 1, 3 · H · D] -> [R, 1, H · D]; writes key and value into the layer's rings, as `attend_step`."""
         cache = self._cache
         if self._place is None:
-            from personaplex.core.nn import triton_attention  # needs Triton, so only where it is used
+            from personaplex.core.nn.kernels import triton_attention  # needs Triton, so only where it is used
 
             return triton_attention.attend_step(packed, self._rotation, cache, layer)
         query, key, value = heads_of(packed, cache.keys.shape[2])
@@ -34,7 +34,7 @@ def attend_steps(packed: Tensor, keys: Tensor, values: Tensor, step: int) -> Ten
     `keys` and `values` [B, H, K, D] hold the steps before it, and this one's afterwards.
     """
     if fused.is_used(packed.device):
-        from personaplex.core.nn import triton_attention  # needs Triton, so only where it is used
+        from personaplex.core.nn.kernels import triton_attention  # needs Triton, so only where it is used
 
         return triton_attention.attend_few(packed, keys, values, step)
     split = packed.unflatten(-1, (3, keys.shape[1], -1))

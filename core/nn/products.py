@@ -5,6 +5,7 @@ product of a fixed number of rows, `block`, and more are multiplied at once only
 for that number, at every place. A processor that nobody has met gets right bits, if need be more slowly.
 """
 
+import timeit
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ TOGETHER = 16
 DISTINCT = 64  # rows of a weight that a check is made with
 FIXED_BLOCKS = (8, 16)  # what defines it where they don't
 STEPS = (64, 32, 16, 8, 4)  # how many rows to try at once where all of them round otherwise
+TIMED = 3
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Matrix(nn.Module):
         if key not in _WAYS:
             _WAYS[key] = _choose(dict(_layouts(_revealing(weight.shape, weight.dtype))))
         self.way = _WAYS[key]
+        self._at_once: dict[tuple[int, int], int] = {}
         self.weight = nn.Parameter(dict(_layouts(weight))[self.way.layout], requires_grad=False)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -58,26 +61,37 @@ class Matrix(nn.Module):
 
     def _rows(self, x: Tensor) -> Tensor:
         """[R, in] -> [R, out], every row as in a block of its own."""
-        rows, block = len(x), self.way.block
-        if rows < block:
-            return self._multiplied(F.pad(x, (0, 0, 0, block - rows)))[:rows]
+        rows = len(x)
         size = self.at_once(rows)
         if size == rows:
             return self._multiplied(x.contiguous())
+        if size > rows:
+            return self._multiplied(F.pad(x, (0, 0, 0, size - rows)))[:rows]
         return torch.cat([self._rows(part) for part in x.split(size)])
 
     def at_once(self, rows: int) -> int:
-        """How many of `rows` rows, `block` or more, may share a product."""
-        weight, block = self.weight, self.way.block
-        if rows == block:
-            return block
-        key = (weight.shape, weight.dtype, self.way, rows, torch.get_num_threads())
-        if key not in _AT_ONCE:
-            tried = dict(_layouts(_revealing(weight.shape, weight.dtype)))[self.way.layout]
-            alone = _result(tried, block)
-            sizes = [rows, *(size for size in STEPS if block < size < rows)]
-            _AT_ONCE[key] = next((size for size in sizes if _same(_result(tried, size), alone)), block)
-        return _AT_ONCE[key]
+        """How many rows a product takes where there are `rows`; if more, empty ones are added to them."""
+        key = rows, torch.get_num_threads()
+        if key not in self._at_once:
+            shared = (self.weight.shape, self.weight.dtype, self.way, *key)
+            if shared not in _AT_ONCE:
+                _AT_ONCE[shared] = self._choose_at_once(rows)
+            self._at_once[key] = _AT_ONCE[shared]
+        return self._at_once[key]
+
+    def _choose_at_once(self, rows: int) -> int:
+        block = self.way.block
+        weight = dict(_layouts(_revealing(self.weight.shape, self.weight.dtype)))[self.way.layout]
+        alone = _result(weight, block)
+
+        def holds(size: int) -> bool:
+            return size == block or _same(_result(weight, size), alone)
+
+        if rows <= max(BLOCKS) and block <= max(BLOCKS):
+            few = filter(holds, {max(rows, block), max(BLOCKS)})
+            return min(few, key=lambda size: _seconds(weight, size), default=block)
+        sizes = [size for size in (rows, *STEPS) if block < size <= rows]
+        return next((size for size in sizes if holds(size)), block)
 
     def _multiplied(self, x: Tensor) -> Tensor:
         return _multiply(x, self.weight)
@@ -150,6 +164,12 @@ def _mirrored(half: Tensor, width: int, sign: int) -> Tensor:
 def probe(width: int, dtype: torch.dtype, number: int = 0) -> Tensor:
     """A row [width] of numbers between -1 and 1 that are the same on every machine; another for each `number`."""
     return (((torch.arange(width) * (2 * number + 1) + number) * 40503 % 65521).double() / 32760 - 1).to(dtype)
+
+
+def _seconds(weight: Tensor, rows: int) -> float:
+    """What a product of so many rows takes here. It is asked only where the answer changes no bit."""
+    x = torch.zeros(rows, weight.shape[1], dtype=weight.dtype)
+    return min(timeit.repeat(lambda: _multiply(x, weight), number=1, repeat=TIMED))
 
 
 def _same(one: Tensor | None, other: Tensor | None) -> bool:

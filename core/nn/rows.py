@@ -31,8 +31,8 @@ class PerRow:
         if inputs[0].device.type != "cpu":
             return function(*inputs)
         if rows == 1:
-            return self._alone(inputs, 0)
-        key = (rows, torch.get_num_threads(), *((tensor.shape, tensor.stride(), tensor.dtype) for tensor in inputs))
+            return function(*map(Tensor.contiguous, inputs))
+        key = (torch.get_num_threads(), *map(_layout, inputs))
         if key not in self._holds:
             self._holds[key] = self._check(inputs)
         if self._holds[key]:
@@ -57,6 +57,10 @@ class PerRow:
                     return False
                 probed += sum(tensor[first::2].numel() for tensor in among)
         return True
+
+
+def _layout(tensor: Tensor) -> tuple[Any, ...]:
+    return tensor.shape, tensor.is_contiguous() or tensor.stride(), tensor.dtype
 
 
 def _like(tensor: Tensor, generator: torch.Generator) -> Tensor:

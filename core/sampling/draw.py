@@ -65,7 +65,7 @@ class Sampling:
             likelier = kept.cumsum(dim=-1) - kept
             kept = kept.where(likelier < self.top_p_text * kept.sum(dim=-1, keepdim=True), 0)
         if fused.is_used(tokens.device):
-            from personaplex.core.nn import triton_rows  # needs Triton, so only where it is used
+            from personaplex.core.nn.kernels import triton_rows  # needs Triton, so only where it is used
 
             if tokens.shape[-1] <= triton_rows.MOST_RACERS:
                 return triton_rows.race(kept, tokens, seed, frame, stream)

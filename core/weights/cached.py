@@ -9,7 +9,7 @@ from huggingface_hub.file_download import repo_folder_name
 
 from personaplex.core.config import PERSONAPLEX_7B
 from personaplex.core.errors import ModelError
-from personaplex.core.weights import hub
+from personaplex.core.weights.published import FILES, INDEX, lm_file
 from personaplex.core.weights.shards import shard_names
 
 Presence = Literal["here", "incomplete", "absent"]
@@ -42,12 +42,10 @@ def cached_model(repo: str) -> CachedModel:
     folder = snapshot(repo)
     if folder is None:
         return CachedModel("absent", None)
-    files = PERSONAPLEX_7B.files
+    lm = lm_file(folder, PERSONAPLEX_7B)
     try:
-        weights = shard_names(folder / hub.INDEX) if (folder / hub.INDEX).is_file() else [files.lm]
+        weights = shard_names(lm) if lm.name == INDEX else [lm.name]
     except ModelError:
         return CachedModel("incomplete", folder)
-    if (folder / files.lm).is_file():
-        weights = [files.lm]
-    whole = all((folder / name).is_file() for name in (*weights, files.mimi, files.tokenizer))
+    whole = all((folder / name).is_file() for name in (*weights, FILES.mimi, FILES.tokenizer))
     return CachedModel("here" if whole else "incomplete", folder)

@@ -26,10 +26,8 @@ from huggingface_hub.errors import (
 )
 
 from personaplex.core.errors import ModelError, VoiceError
+from personaplex.core.weights.published import FILES, INDEX
 from personaplex.core.weights.shards import shard_names
-
-WEIGHTS = "model.safetensors"
-INDEX = "model.safetensors.index.json"
 
 _SITE = "https://huggingface.co"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -50,7 +48,7 @@ def fetch(repo: str, filename: str, revision: str | None = None) -> Path:
 def fetch_weights(repo: str, revision: str | None = None) -> list[Path]:
     """The language model's files: `[model.safetensors]`, or the index followed by its shards, all of one commit."""
     try:
-        return [fetch(repo, WEIGHTS, revision)]
+        return [fetch(repo, FILES.lm, revision)]
     except ModelError as error:
         if not isinstance(error.__cause__, EntryNotFoundError):
             raise

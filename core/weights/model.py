@@ -1,15 +1,14 @@
 """A model ready to run: its files located in a directory or on the hub, then loaded."""
 
 import hashlib
-import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
-from personaplex.core.config import PERSONAPLEX_7B, ModelConfig, read_config
-from personaplex.core.errors import ModelError, UsageError
+from personaplex.core.config import PERSONAPLEX_7B, ModelConfig
+from personaplex.core.errors import ModelError
 from personaplex.core.lm.model import LM
 from personaplex.core.lm.tokenizer import Tokenizer
 from personaplex.core.mimi.codec import Mimi
@@ -17,10 +16,7 @@ from personaplex.core.nn.precision import settle
 from personaplex.core.weights import hub
 from personaplex.core.weights.checkpoint import shard_paths
 from personaplex.core.weights.filling import depth_steps, load_lm, load_mimi, with_depth_steps
-
-HUB_MODEL = "nvidia/personaplex-7b-v1"
-VOICES = "voices.tgz"
-CONFIG = "config.json"
+from personaplex.core.weights.published import FILES, VOICES, folder_config, is_directory, lm_file
 
 
 @dataclass(frozen=True)
@@ -69,42 +65,26 @@ def locate(name: str, revision: str | None = None, overrides: Overrides | None =
     Raises ModelError when there is no such model or a file can't be had.
     """
     given = overrides or Overrides()
-    if os.path.isdir(name):
-        if revision is not None:
-            raise UsageError(f"--revision {revision}: a model directory has no revisions", "leave it out")
-        files = _in_directory(Path(name))
-    else:
-        files = _on_hub(name, revision, given)
+    files = _in_directory(Path(name)) if is_directory(name, revision) else _on_hub(name, revision, given)
     files = replace(
         files, lm=given.lm or files.lm, mimi=given.mimi or files.mimi, tokenizer=given.tokenizer or files.tokenizer
     )
-    if files.config.files == PERSONAPLEX_7B.files:
+    if files.config.files == FILES:
         lm = with_depth_steps(files.config.lm, depth_steps(files.lm))
         files = replace(files, config=replace(files.config, lm=lm))
     return files
 
 
 def _in_directory(folder: Path) -> ModelFiles:
-    published = PERSONAPLEX_7B.files
-    if (folder / published.mimi).is_file():  # a copy of the hub's repository, whose config.json says nothing
-        config = PERSONAPLEX_7B
-        index = folder / hub.INDEX
-        lm = folder / published.lm if (folder / published.lm).is_file() or not index.is_file() else index
-    else:
-        config = read_config(folder / CONFIG)
-        lm = folder / config.files.lm
-    paths = lm, folder / config.files.mimi, folder / config.files.tokenizer
+    config = folder_config(folder)
+    paths = lm_file(folder, config), folder / config.files.mimi, folder / config.files.tokenizer
     voices = next((path for path in (folder / "voices", folder / VOICES) if path.exists()), None)
     return ModelFiles(folder.resolve().name, "", config, *paths, voices)
 
 
 def _on_hub(name: str, revision: str | None, given: Overrides) -> ModelFiles:
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
-        mend = f"give a directory, a hub id such as {HUB_MODEL}, or the name of a packaged model: tiny"
-        raise ModelError(f'there is no model "{name}"', mend)
-    files = PERSONAPLEX_7B.files
-    mimi = given.mimi or hub.fetch(name, files.mimi, revision)
-    tokenizer = given.tokenizer or hub.fetch(name, files.tokenizer, revision)
+    mimi = given.mimi or hub.fetch(name, FILES.mimi, revision)
+    tokenizer = given.tokenizer or hub.fetch(name, FILES.tokenizer, revision)
     lm = given.lm or hub.fetch_weights(name, revision)[0]
     commit = next((hub.revision_of(path) for path in (mimi, tokenizer, lm) if _is_cached(path)), revision or "")
     return ModelFiles(name, commit, PERSONAPLEX_7B, lm, mimi, tokenizer, None)

@@ -4,21 +4,19 @@ Every byte is read once, for its hash. Of the weights nothing is kept; they are 
 """
 
 import hashlib
-import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from personaplex.core.config import CODEBOOKS, PERSONAPLEX_7B, LMConfig, ModelConfig, read_config
-from personaplex.core.errors import ModelError, UsageError
+from personaplex.core.config import CODEBOOKS, PERSONAPLEX_7B, LMConfig, ModelConfig
+from personaplex.core.errors import ModelError
 from personaplex.core.lm.tokenizer import Tokenizer
-from personaplex.core.weights import hub
 from personaplex.core.weights.cached import snapshot
 from personaplex.core.weights.checkpoint import Checkpoint, open_checkpoint
 from personaplex.core.weights.filling import current_name, depth_steps, misfits, with_depth_steps
 from personaplex.core.weights.layout import Layout, lm_layout, mimi_layout
-from personaplex.core.weights.model import CONFIG, HUB_MODEL, VOICES
+from personaplex.core.weights.published import CONFIG, FILES, HUB_MODEL, VOICES, folder_config, is_directory, lm_file
 from personaplex.core.weights.shards import shard_names
 from personaplex.core.weights.zeros import refuse_zeros
 
@@ -78,13 +76,8 @@ def verify(name: str, revision: str | None = None) -> Iterator[CheckedFile]:
 
 
 def _place(name: str, revision: str | None) -> _Place:
-    if os.path.isdir(name):
-        if revision is not None:
-            raise UsageError(f"--revision {revision}: a model directory has no revisions", "leave it out")
+    if is_directory(name, revision):
         return _Place(Path(name), None)
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
-        mend = f"give a directory, a hub id such as {HUB_MODEL}, or the name of a packaged model: tiny"
-        raise ModelError(f'there is no model "{name}"', mend)
     folder = snapshot(name, revision)
     if folder is None:
         at, pin = (f" at revision {revision}", f" --revision {revision}") if revision else ("", "")
@@ -94,24 +87,19 @@ def _place(name: str, revision: str | None) -> _Place:
 
 def _config(place: _Place) -> ModelConfig | CheckedFile:
     """The shapes of the published model where its files lie, else those that config.json gives."""
-    if place.repo or (place.folder / PERSONAPLEX_7B.files.mimi).is_file():
-        return PERSONAPLEX_7B
     try:
-        return read_config(place.folder / CONFIG)
+        return PERSONAPLEX_7B if place.repo else folder_config(place.folder)
     except ModelError as error:
         return _wrong(place.folder / CONFIG, error)
 
 
 def _language_model(place: _Place, config: ModelConfig) -> Iterator[CheckedFile]:
     """The checkpoint, or the index of its shards and each of them."""
-    folder, published = place.folder, config.files == PERSONAPLEX_7B.files
-    path = folder / config.files.lm
-    if published and not path.is_file() and (folder / hub.INDEX).is_file():
-        path = folder / hub.INDEX
+    path = lm_file(place.folder, config)
     shards: list[Path] = []
     if path.name.endswith(".index.json") and path.is_file():
         try:
-            shards = [folder / name for name in shard_names(path)]
+            shards = [place.folder / name for name in shard_names(path)]
         except ModelError as error:
             yield _wrong(path, error)
             return
@@ -121,7 +109,7 @@ def _language_model(place: _Place, config: ModelConfig) -> Iterator[CheckedFile]
     def whole(path: Path) -> str:
         if any(part.problem for part in parts):
             return "an index; its tensors were not compared, since a shard is not whole"
-        return _tensors(path, lm_layout(_stored(config.lm, path) if published else config.lm))
+        return _tensors(path, lm_layout(_stored(config.lm, path) if config.files == FILES else config.lm))
 
     yield _checked(place, path, whole)
 

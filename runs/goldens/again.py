@@ -14,7 +14,7 @@ from personaplex.core.weights.model import Overrides
 from personaplex.prompts.chosen import prompt_text
 from personaplex.runs.choices import DEFAULT_SEED, Dtype, Existing
 from personaplex.runs.models.located import ModelOptions
-from personaplex.runs.request import BatchRequest, SourceOptions
+from personaplex.runs.planning.request import BatchRequest, SourceOptions
 from personaplex.runs.settings import CallSettings, parsed
 
 
@@ -39,7 +39,18 @@ def batch_again(goldens: Path, manifest: Path, settings: Mapping[str, Any], reru
     if (rerun.device or recorded.engine.device) == "cpu" and recorded.engine.threads is not None:
         torch.set_num_threads(recorded.engine.threads)  # by which a CPU's kernels round
     return BatchRequest(
-        source=SourceOptions(str(manifest), output, None, Product(), None, None, text, "mix", DEFAULT_SEED, mix=False),
+        source=SourceOptions(
+            source=str(manifest),
+            output=output,
+            pattern=None,
+            product=Product(),
+            voice=None,
+            voice_folder=None,
+            text=text,
+            channel="mix",
+            seed=DEFAULT_SEED,
+            mix=False,
+        ),
         outputs=OutputOptions(recorded.output.subtype, recorded.output.rate, tokens=True),
         sampling=recorded.sampling,
         align=recorded.align,

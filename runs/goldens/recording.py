@@ -14,9 +14,9 @@ from personaplex.core.corpus.listing import STDIN
 from personaplex.core.corpus.results import RUN
 from personaplex.core.corpus.sources import Product
 from personaplex.core.errors import UsageError
-from personaplex.runs.plan import plan_items
-from personaplex.runs.planned import PlannedItem
-from personaplex.runs.request import SourceOptions
+from personaplex.runs.planning.plan import plan_items
+from personaplex.runs.planning.planned import PlannedItem
+from personaplex.runs.planning.request import SourceOptions
 from personaplex.runs.settings import CallSettings, ModelSettings, RunRecord, read_record
 from personaplex.samples import tiny
 

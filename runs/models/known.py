@@ -9,7 +9,8 @@ from personaplex.core.config import PERSONAPLEX_7B, ModelConfig
 from personaplex.core.errors import ModelError
 from personaplex.core.weights.checkpoint import open_checkpoint
 from personaplex.core.weights.filling import stored_dtype, with_depth_steps
-from personaplex.core.weights.model import HUB_MODEL, locate
+from personaplex.core.weights.model import locate
+from personaplex.core.weights.published import HUB_MODEL
 from personaplex.runs.choices import Dtype
 from personaplex.samples import tiny
 

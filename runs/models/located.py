@@ -16,6 +16,7 @@ from personaplex.core.nn.products import pack
 from personaplex.core.weights import model as models
 from personaplex.core.weights.model import Model, ModelFiles, Overrides
 from personaplex.core.weights.offload import offload
+from personaplex.core.weights.published import VOICES
 from personaplex.runs.choices import Dtype
 from personaplex.samples import tiny
 
@@ -49,7 +50,7 @@ class LocatedModel:
         name = self.options.name
         if self.files is None or (self.files.voices is None and os.path.isdir(name)):
             raise VoiceError(f'the model "{name}" comes with no voices', "give --voice-prompt a recording or a file")
-        voices = self.files.voices or hub.fetch(name, models.VOICES, self.files.revision or None)
+        voices = self.files.voices or hub.fetch(name, VOICES, self.files.revision or None)
         return voices if voices.is_dir() else hub.unpacked_voices(voices)
 
     @cached_property

@@ -110,11 +110,15 @@ def test_shards_and_a_resumed_run_end_as_one_run(corpus: Desk) -> None:
     assert counts == sorted(counts)
 
     shutil.copytree(corpus.folder / "out", corpus.folder / "resumed")
-    for name in ("a.wav", "b.json", "c.srt", "d.tokens.safetensors", "e.mix.wav", "results.jsonl"):
+    for name in ("a.wav", "b.json", "c.srt", "d.tokens.safetensors", "e.mix.wav"):
         (corpus.folder / "resumed" / name).unlink()
     result = corpus.batch(source, "--json", *options, out="resumed")
     assert '"done": 5' in result.out
     assert '"skipped": 1' in result.out
+    assert corpus.tree("resumed") == whole
+
+    (corpus.folder / "resumed" / "results.jsonl").unlink()
+    assert '"skipped": 6' in corpus.batch(source, "--json", *options, out="resumed").out
     assert corpus.tree("resumed") == whole
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from personaplex.runs import places
+from personaplex.core.errors import InputError
+from personaplex.runs.planning import places
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Desk
@@ -169,7 +170,45 @@ def test_a_runs_own_file_of_another_kind(calls: Desk, name: str, content: bytes,
 
 def test_a_folder_called_results(calls: Desk) -> None:
     out(calls, "results.jsonl").mkdir(parents=True)
-    assert "out/results.jsonl: can't be read" in calls.batch("in").errors[0]
+    assert "out/results.jsonl: is a folder, and is not replaced" in calls.batch("in").errors[0]
+
+
+def test_a_file_where_an_items_folder_should_be(calls: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told before the call is run."""
+    from personaplex.core.engine.slots import Engine
+
+    (calls.folder / "in" / "sub").mkdir()
+    (calls.folder / "in" / "a.wav").rename(calls.folder / "in" / "sub" / "a.wav")
+    out(calls, "").mkdir()
+    out(calls, "sub").write_text("mine")
+    monkeypatch.setattr(Engine, "step", lambda *_: pytest.fail("a call was run"))
+    what = "out/sub: is there and is no folder, and is not replaced"
+    assert json.loads(calls.batch("in", "--dry-run", "--json").out)["unreadable_files"] == [what]
+    assert calls.batch("in").code == 1
+    assert failure(calls, "sub/a") == f"InputError: {what}"
+    assert out(calls, "sub").read_text() == "mine"
+
+
+def test_results_that_cannot_be_written_for_a_while(calls: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No call is lost by it: they are written the next time, or at the end."""
+    from personaplex.runs import ledger
+
+    merge, left = ledger.merge_results, [1]
+
+    def fails_once(*arguments: Any) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise InputError("out: cannot be locked: No locks available")
+        merge(*arguments)
+
+    for name in "bc":
+        shutil.copyfile(calls.folder / "call.wav", calls.folder / "in" / f"{name}.wav")
+    monkeypatch.setattr(ledger, "merge_results", fails_once)
+    monkeypatch.setattr(ledger, "FLUSH_SECONDS", 0.0)
+    result = calls.run("batch", "in", "-o", "out", "--model", "tiny", "--voice-prompt", "voice.wav", "--slots", "1")
+    assert result.code == 0
+    assert "warning: out: cannot be locked: No locks available; tried again" in result.err
+    assert [row["status"] for row in calls.rows().values()] == ["done"] * 3
 
 
 def test_lines_of_others_in_the_results(calls: Desk) -> None:
@@ -205,6 +244,14 @@ class TestNamesThatAreNotUtf8:
         (calls.folder / NOT_UTF8 / "a.wav").write_text("mine")
         assert calls.batch("in", "--json", "--seed", "1", out=NOT_UTF8).code == 1
         assert failure_in(calls.folder / NOT_UTF8).startswith(f"{NOT_UTF8}/a.wav: was changed")
+
+    def test_a_single_calls_folder(self, calls: Desk) -> None:
+        (calls.folder / NOT_UTF8).mkdir()
+        assert calls.offline("--output-wav", f"{NOT_UTF8}/x.wav").code == 0
+        document = json.loads((calls.folder / NOT_UTF8 / "x.json").read_bytes())
+        assert document["output"]["path"] == "x.wav"
+        told = "error: the name b'caf\\xe9.wav' is not valid UTF-8 |   choose another name"
+        assert calls.refused(2, "--output-wav", f"{NOT_UTF8}.wav") == told
 
     def test_the_current_folder(self, calls: Desk) -> None:
         (calls.folder / NOT_UTF8).mkdir()

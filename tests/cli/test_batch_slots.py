@@ -36,7 +36,7 @@ def test_done_with_other_slots_on_a_gpu(done: Desk, monkeypatch: pytest.MonkeyPa
         document = done.document(f"out/{name}.json")
         document["engine"] |= {"device": "cuda", "products": None, "slots": 4 if name == "a" else 2}
         (done.folder / f"out/{name}.json").write_text(json.dumps(document), encoding="utf-8")
-    monkeypatch.setattr("personaplex.runs.todo.pick_device", lambda name: GPU)
+    monkeypatch.setattr("personaplex.runs.planning.todo.pick_device", lambda name: GPU)
     assert skipped(done, "--slots", "4") == 1
     assert skipped(done, "--slots", "2") == 1
     assert skipped(done, "--slots", "8") == 0

@@ -206,7 +206,7 @@ def test_expectations_of_the_manifest_count(runs: Desk) -> None:
         (lambda out: shutil.rmtree(out), ("other", "No such file")),
         (lambda out: [path.unlink() for path in out.iterdir()], ("other", "holds no transcripts")),
         (lambda out: [path.rename(out / f"x{path.name}") for path in out.glob("?.json")], ("have no item in common",)),
-        (lambda out: (out / "1.json").write_text('{"schema": "personaplex.tra'), ("1.json", "cut off")),
+        (lambda out: (out / "1.json").write_text('{"schema": "personaplex.tra'), ("1.json", "not whole JSON")),
         (lambda out: (out / "1.json").write_text('{"schema": "personaplex.transcript/2"}'), ("1.json", "transcript/2")),
         (
             lambda out: (out / "1.json").write_text('{"schema": "personaplex.transcript/1"}'),

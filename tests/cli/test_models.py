@@ -13,7 +13,7 @@ from huggingface_hub import constants
 
 from personaplex.core.config import PERSONAPLEX_7B
 from personaplex.core.weights import hub
-from personaplex.core.weights.model import HUB_MODEL
+from personaplex.core.weights.published import HUB_MODEL
 from personaplex.runs.models.known import KYUTAI
 
 if TYPE_CHECKING:

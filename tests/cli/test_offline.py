@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FIELDS = {
     "": [
         *("schema", "id", "text", "language", "segments", "frame_rate", "text_tokens", "tokens_sha256", "input"),
-        *("output", "activity", "flags", "prompt", "sampling", "model", "engine", "warnings", "volatile"),
+        *("output", "files", "activity", "flags", "prompt", "sampling", "model", "engine", "warnings", "volatile"),
     ],
     "input": ["path", "sha256", "sample_rate", "channels", "channel", "duration"],
     "output": ["path", "subtype", "pcm_sha256", "sample_rate", "peak", "rms_dbfs", "clipped", "align"],

@@ -62,4 +62,4 @@ def test_a_reader_that_has_seen_enough(desk: Desk) -> None:
         child.stdout.close()
         assert child.stderr is not None
         assert child.stderr.read() == ""
-    assert child.returncode == 1
+    assert child.returncode == 141

@@ -155,7 +155,7 @@ def test_the_settings_are_the_recorded_ones(corpus: Desk) -> None:
 
 def test_a_model_directory_is_found_again(corpus: Desk, build_model: BuildModel) -> None:
     shutil.copytree(build_model("short"), corpus.folder / "model")
-    options = ("--model", "model", "--voice-prompt", "voice.wav", "--save-tokens", "-q")
+    options = ("--model", "model", "--voice-prompt", "voice.wav", "--text-prompt", "Hi.", "--save-tokens", "-q")
     assert corpus.run("batch", "calls", "-o", "own", *options).code == 0
     assert corpus.run("regress", "record", "own", "-o", "deep/down/goldens", "-q").code == 0
     corpus.monkeypatch.chdir(corpus.folder / "kept")
@@ -209,6 +209,7 @@ def test_an_update_to_another_type_keeps_it(corpus: Desk) -> None:
 
 def test_an_update_to_another_model_keeps_it(corpus: Desk, build_model: BuildModel) -> None:
     shutil.copytree(build_model("short"), corpus.folder / "mine")
+    write_rows(corpus, [row | {"text_prompt": "Hi."} for row in rows(corpus)])  # its context is too short for more
     assert update(corpus, "--model", "mine", "--yes").code == 0
     assert check(corpus).code == 0
     settings = json.loads((goldens(corpus) / "goldens.json").read_text())

@@ -10,6 +10,7 @@ import pytest
 
 from personaplex.cli.interrupts import ended_by_signals, stopping
 from personaplex.core.engine.slots import Engine
+from personaplex.runs import batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,9 +38,16 @@ def test_a_call_is_broken_off(desk: Desk, monkeypatch: pytest.MonkeyPatch, numbe
     monkeypatch.setattr(Engine, "step", step)
     before = desk.names()
     result = desk.offline()
-    assert (result.code, result.err.splitlines()[-1]) == (128 + number, "error: interrupted")
+    assert (result.code, result.err.splitlines()[-1:]) == (128 + number, ["error: interrupted"])
     assert desk.names() == before
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_batch_is_broken_off_before_its_calls_run(desk: Desk, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    monkeypatch.setattr(batch, "locate_model", lambda _: signal.raise_signal(number))
+    result = desk.batch(desk.manifest([{"audio_filepath": "call.wav"}]))
+    assert (result.code, result.err.splitlines()[-1:]) == (128 + number, ["error: interrupted"])
 
 
 @pytest.mark.parametrize("number", SIGNALS[1:])

@@ -162,7 +162,7 @@ def test_only_the_first_faults_are_told(tmp_path: Path, document: Any) -> None:
 def test_a_file_that_is_not_json_is_named(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(content)
     for path in (tmp_path, tmp_path / "a.json"):
-        with pytest.raises(UsageError, match=r"a\.json: not JSON, or cut off"):
+        with pytest.raises(UsageError, match=r"a\.json: not whole JSON"):
             read_run(path)
 
 
@@ -181,7 +181,7 @@ def test_a_text_of_any_script_is_read(tmp_path: Path, document: Any) -> None:
 def test_a_transcript_of_another_version_says_which(tmp_path: Path, document: Any) -> None:
     (tmp_path / "a.json").write_text(json.dumps(document(schema="personaplex.transcript/2")))
     for path in (tmp_path, tmp_path / "a.json"):
-        with pytest.raises(UsageError, match=r'"personaplex\.transcript/2", and this version reads personaplex\.tr'):
+        with pytest.raises(UsageError, match=r'"personaplex\.transcript/2", this version reads "personaplex\.tr'):
             read_run(path)
 
 

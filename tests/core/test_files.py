@@ -70,6 +70,53 @@ def test_none_takes_its_place_if_one_cannot_be_written(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a.json", "a.wav"]
 
 
+@pytest.mark.parametrize("broken", range(1, 6))
+def test_if_a_renaming_fails_all_is_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: int) -> None:
+    """Three stand aside, two take their places."""
+    for name in ("a.wav", "a.json", "a.srt"):
+        (tmp_path / name).write_text("old")
+    rename, left = Path.replace, [broken]
+
+    def breaks(path: Path, target: Path) -> Path:
+        left[0] -= 1
+        if left[0] == 0:
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+        return rename(path, target)
+
+    with Staged() as staged:
+        for name in ("a.wav", "a.json"):
+            staged.write(tmp_path / name, b"new")
+        monkeypatch.setattr(Path, "replace", breaks)
+        with pytest.raises(InputError, match="cannot write: Operation not permitted"):
+            staged.place(removed=[tmp_path / "a.srt"])
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "a.wav": "old",
+        "a.json": "old",
+        "a.srt": "old",
+    }
+
+
+def test_the_transcript_is_the_first_to_stand_aside_and_the_last_to_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that what a kill leaves is told by one transcript or the other."""
+    for name in ("a.wav", "a.json", "a.srt"):
+        (tmp_path / name).write_text("old")
+    rename, seen = Path.replace, []
+
+    def watched(path: Path, target: Path) -> Path:
+        seen.append(path.name if path.suffix != ".part" else target.name)
+        return rename(path, target)
+
+    with Staged() as staged:
+        for name in ("a.wav", "a.json"):
+            staged.write(tmp_path / name, b"new")
+        monkeypatch.setattr(Path, "replace", watched)
+        staged.place(removed=[tmp_path / "a.srt"])
+    assert seen == ["a.json", "a.wav", "a.srt", "a.wav", "a.json"]
+    assert names(tmp_path) == ["a.json", "a.wav"]
+
+
 def test_two_writers_do_not_meet(tmp_path: Path) -> None:
     with replacing(tmp_path / "a") as one, replacing(tmp_path / "a") as other:
         assert one != other

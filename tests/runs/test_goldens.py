@@ -16,7 +16,7 @@ from personaplex.core.weights.model import Overrides
 from personaplex.runs.choices import Alignment, Dtype, LongAudio
 from personaplex.runs.goldens.again import Rerun, batch_again
 from personaplex.runs.goldens.recording import golden_document, golden_settings
-from personaplex.runs.request import BatchRequest
+from personaplex.runs.planning.request import BatchRequest
 from personaplex.runs.settings import read_record, write_record
 
 HUB = "nvidia/personaplex-7b-v1"

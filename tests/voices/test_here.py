@@ -12,9 +12,9 @@ from huggingface_hub import constants
 
 from personaplex.core.errors import UsageError, VoiceError
 from personaplex.core.weights import hub
-from personaplex.core.weights.model import HUB_MODEL, VOICES
+from personaplex.core.weights.published import VOICES
 from personaplex.voices.catalogue import CATALOGUE, VARIABLE
-from personaplex.voices.here import ARCHIVE, PUBLISHED, ListedVoice, cached_archive, find_here, listed_voices
+from personaplex.voices.here import ListedVoice, cached_archive, find_here, listed_voices
 
 SNAPSHOTS = "models--nvidia--personaplex-7b-v1/snapshots"
 
@@ -36,7 +36,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def archive(cache: Path) -> Path:
     """The published archive, as the hub's cache holds it."""
-    path = cache / ("a" * 40) / ARCHIVE
+    path = cache / ("a" * 40) / VOICES
     path.parent.mkdir(parents=True)
     with tarfile.open(path, "w:gz") as tar:
         for voice in CATALOGUE:
@@ -49,10 +49,6 @@ def folder(tmp_path: Path) -> Path:
     path = tmp_path / "mine"
     path.mkdir()
     return path
-
-
-def test_names_are_those_of_the_model() -> None:
-    assert (PUBLISHED, ARCHIVE) == (HUB_MODEL, VOICES)
 
 
 def test_nothing_is_here() -> None:
@@ -73,7 +69,7 @@ def test_the_archive_is_told_then_what_was_unpacked(archive: Path, tmp_path: Pat
 
 
 def test_the_latest_archive_is_taken(archive: Path, cache: Path) -> None:
-    later = cache / ("0" * 40) / ARCHIVE
+    later = cache / ("0" * 40) / VOICES
     later.parent.mkdir()
     later.touch()
     os.utime(archive, (1, 1))

@@ -104,6 +104,27 @@ def test_a_link_or_a_folder_is_somebody_elses(tmp_path: Path, name: str, target:
     assert refused(tmp_path, *asked).startswith(f"{name}: ")
 
 
+@pytest.mark.skipif(os.name != "posix", reason="pipes with names")
+def test_a_pipe_is_not_read(tmp_path: Path) -> None:
+    """Nobody may ever write to it."""
+    os.mkfifo(tmp_path / "a.json")
+    assert refused(tmp_path) == "a.json: is there and was not made for this item, and is not replaced"
+
+
+@pytest.mark.parametrize("depth", ["a.json", "deeper/still/a.json"])
+@pytest.mark.parametrize("make", [lambda path: path.write_text("mine"), lambda path: path.symlink_to("nothing")])
+def test_a_file_where_the_folder_should_be(tmp_path: Path, make: Any, depth: str) -> None:
+    make(tmp_path / "sub")
+    path = tmp_path / "sub" / depth
+    with pytest.raises(InputError, match=r"sub: is there and is no folder, and is not replaced"):
+        refuse_foreign([path], path, {})
+    (tmp_path / "sub").unlink()
+    refuse_foreign([path], path, {})
+    (tmp_path / "real").mkdir()
+    (tmp_path / "sub").symlink_to("real")
+    refuse_foreign([path], path, {})
+
+
 def test_a_row_of_results_knows_them_too(tmp_path: Path) -> None:
     """When the transcript is lost."""
     (tmp_path / "a.wav").write_text("one")

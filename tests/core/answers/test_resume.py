@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from personaplex.core.answers.outputs import OutputOptions, OutputPaths
-from personaplex.core.answers.ownership import read_document
 from personaplex.core.answers.resume import finished
+from personaplex.core.files import read_object
 
 OPTIONS = OutputOptions(formats=("json", "srt"), tokens=True)
 SOUND = b"a recording"
@@ -90,7 +90,7 @@ def test_a_transcript_that_is_none(paths: OutputPaths, content: str) -> None:
     assert done(paths, {}) is None
 
 
-def test_read_document(paths: OutputPaths) -> None:
-    assert read_document(paths.json) == SAID
-    assert read_document(paths.json.with_name("none.json")) is None
-    assert read_document(paths.json.parent) is None
+def test_read_object(paths: OutputPaths) -> None:
+    assert read_object(paths.json) == SAID
+    assert read_object(paths.json.with_name("none.json")) is None
+    assert read_object(paths.json.parent) is None

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from personaplex.core.audio.mpeg import streams
+from personaplex.core.audio.formats.mpeg import streams
 
 RATE = 24_000
 

@@ -146,7 +146,15 @@ def test_other_lines_stay_behind_the_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["results.jsonl", "run.json"])
-@pytest.mark.parametrize("make", [Path.mkdir, lambda path: path.write_bytes(b"\xff\xfe{}")])
+@pytest.mark.parametrize(
+    "make",
+    [
+        Path.mkdir,
+        lambda path: path.write_bytes(b"\xff\xfe{}"),
+        lambda path: path.symlink_to("nothing"),
+        pytest.param(os.mkfifo, marks=pytest.mark.skipif(os.name != "posix", reason="pipes with names")),
+    ],
+)
 def test_files_of_that_name_of_another_kind(tmp_path: Path, name: str, make: Any) -> None:
     check_own_files(tmp_path)
     check_own_files(tmp_path / "nowhere")
@@ -178,10 +186,29 @@ def test_names_that_are_not_utf8_are_recorded(tmp_path: Path) -> None:
     assert read_results(tmp_path)["a"]["error"]["what"] == error.what
 
 
+def test_a_link_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "mine.jsonl").write_text('{"mine": 1}\n')
+    (tmp_path / "results.jsonl").symlink_to("mine.jsonl")
+    with pytest.raises(UsageError, match=r"results\.jsonl: is a link, and is not replaced"):
+        merge_results(tmp_path, ["a"], {"a": row("a")})
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the lock is POSIX's")
+def test_a_folder_that_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It can be written to, but not read."""
+
+    def refuses(*_: Any) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refuses)
+    with pytest.raises(InputError, match="cannot be opened: Permission denied"):
+        merge_results(tmp_path, ["a"], {"a": row("a")})
+
+
 def test_results_that_cannot_be_read(tmp_path: Path) -> None:
     assert read_results(tmp_path) == {}
     (tmp_path / "results.jsonl").write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match=r"results\.jsonl: can't be read"):
+    with pytest.raises(UsageError, match=r"results\.jsonl: is not UTF-8 text"):
         merge_results(tmp_path, [], {})
 
 

@@ -15,11 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from personaplex.core.corpus.items import Item, Source
+from personaplex.core.corpus.items import Item, PassedOver, Source
 from personaplex.core.corpus.manifest import Row
 from personaplex.core.corpus.results import write_run
 from personaplex.core.corpus.sources import Product, expand, in_shard, item_seed, read_source
-from personaplex.core.corpus.walking import PassedOver
 from personaplex.core.errors import UsageError
 from personaplex.core.sampling.noise import MAX_SEED
 

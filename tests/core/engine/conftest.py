@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from personaplex.core.nn import fused
+from personaplex.core.nn.kernels import launching
 
 POOL = 32
 
@@ -105,13 +105,13 @@ class FakeCuda:
         self.graphs = 0
         self._made: dict[int, int] = {}
         self._tape: list[Callable[[], None]] | None = None
-        self._real_launch = fused.launch
+        self._real_launch = launching.launch
         self._lock = threading.Lock()
         for name in ("Stream", "stream", "graph", "graph_pool_handle"):
             patch.setattr(torch.cuda, name, getattr(self, name))
         for module in ("triton_rows", "triton_attention"):
             with suppress(ImportError):  # where there is no Triton
-                patch.setattr(f"personaplex.core.nn.{module}.launch", self._launch)
+                patch.setattr(f"personaplex.core.nn.kernels.{module}.launch", self._launch)
         patch.setattr(torch.cuda, "CUDAGraph", Graph)
         patch.setattr(torch.cuda, "Event", _Event)
         for name in ("current_stream", "default_stream"):

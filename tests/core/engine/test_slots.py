@@ -12,7 +12,7 @@ from torch import Tensor
 from personaplex.core.config import CODEBOOKS, EPAD, PAD
 from personaplex.core.engine.session import Persona, RecordedVoice, prefill
 from personaplex.core.engine.slots import Engine
-from personaplex.core.nn import compiled
+from personaplex.core.nn.kernels import compiled
 from personaplex.core.sampling.draw import Sampling
 
 if TYPE_CHECKING:

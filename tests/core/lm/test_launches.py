@@ -55,7 +55,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
             counting.kernels[kernel.__name__] += 1
 
         for module in ("triton_rows", "triton_attention", "triton_product"):
-            monkeypatch.setattr(f"personaplex.core.nn.{module}.launch", launch)
+            monkeypatch.setattr(f"personaplex.core.nn.kernels.{module}.launch", launch)
         yield counting.kernels
 
 

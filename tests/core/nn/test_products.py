@@ -121,16 +121,19 @@ def test_a_matrix_multiplies(dtype: torch.dtype, rows: tuple[int, ...]) -> None:
     torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02)
 
 
-def test_one_call_pays_for_one_row_where_bits_allow_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("block", "quickest", "paid"), [(1, 1, 1), (1, 4, 4), (2, 1, 2), (2, 4, 4), (8, 1, 8)])
+def test_one_call_pays_for_the_quickest_of_what_bits_allow(
+    monkeypatch: pytest.MonkeyPatch, block: int, quickest: int, paid: int
+) -> None:
     rows: list[int] = []
     multiply = products._multiply
+    monkeypatch.setattr(products, "_seconds", lambda weight, size: abs(size - quickest))
+    matrix = Matrix(random(7, 33))
+    matrix.way = Way(matrix.way.layout, block)
+    matrix.at_once(1)
     monkeypatch.setattr(products, "_multiply", lambda x, weight: (rows.append(len(x)), multiply(x, weight))[1])
-    for block, paid in ((1, 1), (2, 2), (8, 8)):
-        matrix = Matrix(random(7, 33))
-        matrix.way = Way(matrix.way.layout, block)
-        rows.clear()
-        matrix(random(1, 1, 33))
-        assert rows == [paid]
+    assert torch.equal(matrix(random(1, 1, 33)), matrix(random(1, 1, 33).expand(9, 1, 33))[:1])
+    assert rows[0] == paid
 
 
 class Part(Packable):

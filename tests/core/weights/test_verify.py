@@ -16,7 +16,7 @@ from personaplex.core.config import PERSONAPLEX_7B, read_config
 from personaplex.core.errors import ModelError, UsageError
 from personaplex.core.weights import verify as module
 from personaplex.core.weights.cached import CachedModel, cached_model, snapshot
-from personaplex.core.weights.model import HUB_MODEL
+from personaplex.core.weights.published import HUB_MODEL
 from personaplex.core.weights.verify import verify
 
 if TYPE_CHECKING:

@@ -1,0 +1,43 @@
+"""The published model: its name on the hub, its files, and a folder that holds them. Imports no torch."""
+
+import os
+import re
+from pathlib import Path
+
+from personaplex.core.config import PERSONAPLEX_7B, ModelConfig, read_config
+from personaplex.core.errors import ModelError, UsageError
+
+HUB_MODEL = "nvidia/personaplex-7b-v1"
+FILES = PERSONAPLEX_7B.files
+INDEX = f"{FILES.lm}.index.json"
+VOICES = "voices.tgz"
+CONFIG = "config.json"
+
+
+def is_directory(name: str, revision: str | None) -> bool:
+    """Whether a model's name is that of a directory, not a repository's id.
+
+    Raises UsageError for the revision of a directory, ModelError for a name that is neither.
+    """
+    if os.path.isdir(name):
+        if revision is not None:
+            raise UsageError(f"--revision {revision}: a model directory has no revisions", "leave it out")
+        return True
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+        mend = f"give a directory, a hub id such as {HUB_MODEL}, or the name of a packaged model: tiny"
+        raise ModelError(f'there is no model "{name}"', mend)
+    return False
+
+
+def folder_config(folder: Path) -> ModelConfig:
+    """The shapes of a folder's model, by its `config.json` unless it is a copy of the published one, which has none.
+
+    Raises ModelError.
+    """
+    return PERSONAPLEX_7B if (folder / FILES.mimi).is_file() else read_config(folder / CONFIG)
+
+
+def lm_file(folder: Path, config: ModelConfig) -> Path:
+    """A folder's language model: its checkpoint, or of the published model the index of its shards, if only that is."""
+    whole, index = folder / config.files.lm, folder / INDEX
+    return index if config.files == FILES and index.is_file() and not whole.is_file() else whole

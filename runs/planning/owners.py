@@ -1,0 +1,52 @@
+"""Whose every output of a batch is, so that no two items write to one file."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from personaplex.core.answers.outputs import OutputOptions
+from personaplex.core.corpus.results import RESULTS, RUN
+from personaplex.core.errors import InputError, UsageError
+from personaplex.core.faults import shown
+from personaplex.runs.planning.planned import PlannedItem
+
+
+def refuse_own_files(json: Path, folder: Path) -> None:
+    """Raise InputError for an item with the transcript `json` that the run's own files are in the way of."""
+    own = {folder / name for name in (RESULTS, RUN)}
+    if json in own:
+        mend = "rename the recording, or give its row another id"
+        raise InputError(f"its transcript would be {json}, a file of the run itself", mend)
+    for parent in json.parents:
+        if parent in own:
+            raise InputError(f"its outputs would lie in {parent}, a file of the run itself", "give it another id")
+
+
+def check_owners(planned: Sequence[PlannedItem], folder: Path, outputs: OutputOptions) -> None:
+    """Raise UsageError for two items that would write to one file, or one inside another."""
+    owners: dict[Path, str] = {}
+    mend = "give one of them another id, or rename the file"
+    for item in planned:
+        for path in item.paths.all(outputs):
+            if path in owners:
+                where = f"{shown(item.item.where)} and {shown(owners[path])}"
+                raise UsageError(f"{where} would both write {shown(str(path))}", mend)
+            owners[path] = item.item.where
+    for item in planned:
+        for parent in item.paths.json.relative_to(folder).parents:
+            owner = owners.get(folder / parent)
+            if owner is not None:
+                clash = f"{item.item.where} would write into {folder / parent}, a file of {owner}"
+                raise UsageError(shown(clash), mend)
+
+
+def check_inputs(planned: Sequence[PlannedItem], source: str, folder: Path, outputs: OutputOptions) -> None:
+    """Raise UsageError for an output that would replace an input, a voice or the manifest."""
+    made = [path for item in planned for path in item.paths.all(outputs)]
+    owned = {os.path.realpath(path) for path in (*made, folder / RESULTS, folder / RUN)}
+    inputs = {source: source}
+    for item in planned:
+        inputs |= {os.fspath(item.item.path): item.item.where, item.voice: item.item.where}
+    for path, where in inputs.items():
+        if os.path.realpath(path) in owned:
+            raise UsageError(shown(f"{where}: an output would replace {path}"), "choose another folder with -o")

@@ -1,0 +1,27 @@
+"""How many calls an engine takes at a time, by the memory that is there."""
+
+from collections.abc import Sequence
+
+from personaplex.core.engine.batch import Plan, positions
+from personaplex.core.engine.job import Job
+from personaplex.core.machine.memory import allocatable_slots, cache_bytes, choose_slots, free_bytes
+from personaplex.core.weights.model import Model
+from personaplex.runs.observer import Observer, Sizing
+from personaplex.runs.planning.request import CallOptions
+
+
+def engine_plan(jobs: Sequence[Job], options: CallOptions, model: Model, observer: Observer) -> Plan:
+    """How the engine runs jobs; the observer is told of the slots."""
+    return Plan(_slots(jobs, options, model, observer), options.sampling, options.align.value, options.graphs)
+
+
+def _slots(jobs: Sequence[Job], options: CallOptions, model: Model, observer: Observer) -> int:
+    if not jobs:
+        return 1
+    longest = positions(jobs, options.align.value)
+    slot = cache_bytes(model.config, 1, longest, model.lm.dtype.itemsize)
+    slots = choose_slots(options.slots, len(jobs), slot, model.device)
+    if options.slots is None:
+        slots = allocatable_slots(model.lm, slots, longest)
+    observer.sized(Sizing(slots, slot, longest, free_bytes(model.device)))
+    return slots
