@@ -6,6 +6,7 @@ Ids 0 to 3 are unk, bos, eos and pad, as in the published tokenizer, then come 2
 Text that the pieces don't cover is spelt in bytes, so 0 never stands for text.
 """
 
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 
@@ -16,15 +17,15 @@ CORPUS = Path(__file__).parent / "corpus.txt"
 TOKENIZER = Path(__file__).parent / "models" / "tiny" / "tokenizer.model"
 
 
-def train(sentences: list[str]) -> bytes:
-    """A serialized unigram model of `VOCABULARY` pieces."""
+def train(sentences: list[str], vocabulary: int = VOCABULARY, whole: Sequence[str] = ()) -> bytes:
+    """A serialized unigram model of `vocabulary` pieces, those of `whole` among them."""
     model = BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         # An iterator and a writer: given file names, the model would record them.
         sentence_iterator=iter(sentences),
         model_writer=model,
         model_type="unigram",
-        vocab_size=VOCABULARY,
+        vocab_size=vocabulary,
         character_coverage=1.0,
         byte_fallback=True,
         unk_id=0,
@@ -32,6 +33,7 @@ def train(sentences: list[str]) -> bytes:
         eos_id=2,
         pad_id=3,
         num_threads=1,
+        user_defined_symbols=list(whole),
         minloglevel=2,
     )
     return model.getvalue()

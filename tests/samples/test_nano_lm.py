@@ -1,0 +1,170 @@
+"""The recipe of the small language model: calls are as the engine runs them, and the training pass is the model."""
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from personaplex.core.config import AGENT, EPAD, PAD, PERSONAPLEX_7B, USER, DepthConfig, LMConfig, ModelConfig
+from personaplex.core.engine.session import RecordedVoice, prefill
+from personaplex.core.lm.tokenizer import Tokenizer
+from personaplex.core.nn.products import pack
+from personaplex.samples import make_tokenizer
+from personaplex.samples.nano.recipe import domain, lm_pass
+from personaplex.samples.nano.recipe.lm_train import Trainee, batched
+from personaplex.samples.nano.recipe.mix import Call, Mixer, columns
+from personaplex.samples.nano.recipe.tokenizer import VOCABULARY, sentences, words
+from personaplex.samples.nano.recipe.words import stream, word_starts
+
+CODES = 16
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
+    told = sentences()
+    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.model"
+    path.write_bytes(make_tokenizer.train(told, VOCABULARY, words(told)))
+    return Tokenizer(path)
+
+
+@pytest.fixture(scope="module")
+def mixer(tokenizer: Tokenizer) -> Mixer:
+    """Of utterances whose codes are random, one frame a word and one behind."""
+    draw = torch.Generator().manual_seed(0)
+
+    def codes(count: int) -> Tensor:
+        return torch.randint(1, CODES, (count, 8), generator=draw).short()
+
+    def said(index: int, text: str) -> dict[str, Any]:
+        return {"intent": index, "text": text, "codes": codes(3 * len(text.split()) + 1)}
+
+    def caller() -> dict[str, Any]:
+        asked = [said(index, intent.asked[0]) for index, intent in enumerate(domain.intents())]
+        return {"line": codes(50), "said": [*asked, *(said(-1, murmur) for murmur in domain.MURMURS)]}
+
+    def unit(text: str) -> dict[str, Any]:
+        return {"codes": codes(len(text.split()) + 1), "starts": list(range(len(text.split())))}
+
+    units = {
+        "silence": [0] * 8,
+        "sine": list(range(8)),
+        "agents": {"a": {text: unit(text) for text in domain.utterances()}},
+        "voices": {"a": [codes(5)]},
+        "callers": [caller()],
+        "held_out": [caller()],
+    }
+    return Mixer(units, tokenizer)
+
+
+def small(vocabulary: int) -> LMConfig:
+    depth = DepthConfig(dim=8, num_heads=2, num_layers=2, feedforward=12, codebooks=8)
+    lm = PERSONAPLEX_7B.lm
+    return LMConfig(16, 2, 2, 24, 600, vocabulary, CODES, lm.streams, lm.delays, depth)
+
+
+def seeded(seed: int) -> random.Random:
+    return random.Random(seed)  # noqa: S311 - variety, not secrets
+
+
+def initial(config: LMConfig) -> Tensor:
+    return torch.tensor([config.text_vocab] + 16 * [config.audio_vocab])
+
+
+@torch.inference_mode()
+def test_training_pass_is_what_the_engine_runs(mixer: Mixer) -> None:
+    torch.manual_seed(0)
+    config = small(mixer.tokenizer.vocab_size)
+    trainee = Trainee(config, mixer.silence)
+    call = mixer.call(seeded(3))
+    told = columns(call.frames, initial(config))
+    context = lm_pass.hidden(told[None, :-1], trainee.lm)[0]
+    codes = lm_pass.code_logits(context, told[1:, 0], told[1:, AGENT], trainee.lm.depth)
+    text = context @ trainee.lm.text_linear.T
+
+    ids = [int(token) for token in call.frames[: call.prompt, 0] if token != PAD]
+    voice = RecordedVoice(call.frames[: call.prompt - len(ids) - 12, AGENT])
+    mimi = replace(PERSONAPLEX_7B.mimi, codebook_size=CODES)
+    shapes = ModelConfig("personaplex", config, mimi, [0] * 8, list(range(8)), PERSONAPLEX_7B.files)
+    pack(trainee.lm)
+    state = prefill(trainee.lm, shapes, voice, ids).state
+    room = trainee.lm.zeros(1, len(told))
+    room.copy_row(0, state, 0)
+    for column in range(call.prompt, call.prompt + 30):
+        given: dict[int, Tensor] = {}
+
+        def choose(logits: Tensor, stream: int, column: int = column, given: dict[int, Tensor] = given) -> Tensor:
+            given[stream] = logits[0]
+            return told[column, stream][None]
+
+        trainee.lm.step(room, call.frames[None, column, USER], torch.ones(1, dtype=torch.bool), choose)
+        room.cache.count(1, [True])
+        torch.testing.assert_close(given[0], text[column - 1], atol=1e-4, rtol=1e-4)
+        for level in range(8):
+            torch.testing.assert_close(given[1 + level], codes[level, column - 1], atol=1e-4, rtol=1e-4)
+
+
+def test_columns_beyond_the_window_are_refused(mixer: Mixer) -> None:
+    config = small(mixer.tokenizer.vocab_size)
+    with pytest.raises(ValueError, match="window of 599"):
+        lm_pass.hidden(torch.zeros(1, 600, 17, dtype=torch.int64), Trainee(config, mixer.silence).lm)
+
+
+def test_steps_make_a_call_likelier(mixer: Mixer) -> None:
+    torch.manual_seed(0)
+    config = small(mixer.tokenizer.vocab_size)
+    trainee = Trainee(config, mixer.silence)
+    batch = batched([mixer.call(seeded(seed)) for seed in (1, 2)], initial(config))
+    optimizer = torch.optim.AdamW(trainee.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(12):
+        loss = trainee(batch).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < 0.9 * losses[0]
+
+
+def spoken(call: Call, mixer: Mixer) -> str:
+    return mixer.tokenizer.decode(call.frames[call.prompt :, 0].tolist())
+
+
+def test_calls_follow_from_their_seed_and_greet_as_the_prompt_says(mixer: Mixer) -> None:
+    for seed in range(20):
+        call, again = (mixer.call(seeded(seed)) for _ in range(2))
+        assert torch.equal(call.frames, again.frames)
+        told = mixer.tokenizer.decode(call.frames[: call.prompt, 0].tolist())
+        company = told.removeprefix("<system> You work for ").split(" which is")[0]
+        name = told.split("your name is ")[1].split(".")[0]
+        assert f"Thank you for calling {company}. This is {name}." in spoken(call, mixer)
+        assert not domain.is_held_out(company, name)
+
+
+def test_agent_is_silent_where_it_has_no_text_to_say(mixer: Mixer) -> None:
+    for seed in range(20):
+        call = mixer.call(seeded(seed))
+        speaks = (call.frames[:, AGENT] != mixer.silence).any(dim=1)
+        said = torch.tensor([token not in (PAD, EPAD) for token in call.frames[:, 0].tolist()])
+        # A word of several pieces may end later than its unit of one frame a word.
+        assert not said[call.prompt :][~speaks[call.prompt :]].any()
+
+
+def test_nothing_held_out_is_in_training() -> None:
+    for intent in domain.intents():
+        assert not set(intent.ways(held_out=True)) & set(intent.ways(held_out=False))
+
+
+def test_pieces_stand_where_words_start(tokenizer: Tokenizer) -> None:
+    tokens = stream("This is Mia.", [2, 4, 4], 8, tokenizer)
+    pieces = [tokenizer.piece(token) if token not in (PAD, EPAD) else token for token in tokens]
+    assert pieces == [PAD, EPAD, "▁This", EPAD, "▁is", "▁Mia", ".", PAD]
+
+
+def test_words_start_with_their_phones(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"the": ("dh", "ax"), "end": ("eh", "n", "d")}
+    monkeypatch.setattr("personaplex.samples.nano.recipe.words._phones", lambda word: known[word])
+    heard = [("pau", 0.2), ("dh", 0.3), ("iy", 0.4), ("pau", 0.5), ("eh", 0.6), ("n", 0.7), ("d", 0.8)]
+    assert word_starts("the end", heard) == [0.2, 0.5]
