@@ -5,29 +5,34 @@ libsndfile reads the first alone.
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
 _BLOCK = 2**20
 _FLAC = re.compile(rb"fLaC[\x00\x80]\x00\x00\x22")  # with the block that must come first
 _OGG_HEADER = 27
-_JUNK = 512  # bytes, fewer than a page of sound
+_JUNK = 200  # bytes, too few for a page of sound; an old tag has 128
 _POLYNOMIAL = 0x04C1_1DB7  # of an Ogg page's checksum
 
 
-@dataclass(frozen=True)
+@dataclass
 class OggPart:
-    """A chained Ogg stream: its first byte, the one after its last, and whether its last page is whole and ends it."""
+    """A chained Ogg stream's first byte and the one after its last; where its first and last page with sound start.
+
+    Where one of these two is damaged, libsndfile takes the stream for a shorter one.
+    """
 
     start: int
     end: int
-    whole: bool
+    first: int | None = None
+    last: int | None = None
+    whole: bool = True
 
 
 def ogg_parts(path: Path, size: int) -> list[OggPart]:
     """The chained Ogg streams of a file: each begins anew with pages that say so."""
-    starts: list[int] = []
-    lasts: list[int] = []
+    parts: list[OggPart] = []
     begun, at = False, 0
     with path.open("rb") as file:
         while at < size:
@@ -37,17 +42,19 @@ def ogg_parts(path: Path, size: int) -> list[OggPart]:
                 at = _next_page(file, at + 1, size)
                 continue
             begins = bool(page[5] & 2)
-            if not starts or (begins and begun):
-                starts.append(at)
-                lasts.append(at)
+            if not parts or (begins and begun):
+                parts.append(OggPart(at, size))
             begun = not begins
-            lasts[-1:] = [at]
+            if any(page[6:14]):  # how many samples have come
+                parts[-1].first = at if parts[-1].first is None else parts[-1].first
+                parts[-1].last = at
             lengths = file.read(page[26])
             at += _OGG_HEADER + len(lengths) + sum(lengths)
-        if not starts:
-            return [OggPart(0, size, whole=True)]
-        parts = zip(starts, [*starts[1:], size], lasts, strict=True)
-        return [OggPart(start, end, _is_whole(file, last, end)) for start, end, last in parts]
+        for part, following in pairwise(parts):
+            part.end = following.start
+        for part in parts:
+            part.whole = _is_whole(file, part)
+    return parts or [OggPart(0, size)]
 
 
 def _next_page(file: BinaryIO, at: int, size: int) -> int:
@@ -61,15 +68,21 @@ def _next_page(file: BinaryIO, at: int, size: int) -> int:
     return size
 
 
-def _is_whole(file: BinaryIO, at: int, end: int) -> bool:
-    """Whether the page at `at` has the checksum that it says, and what follows up to `end` can't have been another."""
+def _is_whole(file: BinaryIO, part: OggPart) -> bool:
+    """Whether the first and the last page are as they were written, and what follows can't have been another."""
+    if part.first is None or part.last is None:
+        return True
+    if not _is_sound(file, part.first) or not _is_sound(file, part.last):
+        return False
+    return part.end - file.tell() <= _JUNK or not any(file.read(min(_BLOCK, part.end - file.tell())))
+
+
+def _is_sound(file: BinaryIO, at: int) -> bool:
+    """Whether the page at `at` has the checksum that it says; reads to its end."""
     file.seek(at)
     header = file.read(_OGG_HEADER)
     lengths = file.read(header[26])
     page = header[:22] + bytes(4) + header[26:] + lengths + file.read(sum(lengths))
-    behind = file.read(_BLOCK) if end - file.tell() > _JUNK else b""
-    if any(behind):
-        return False
     checksum = 0
     for byte in page:
         checksum = (checksum << 8) & 0xFFFF_FFFF ^ _REMAINDERS[checksum >> 24 ^ byte]

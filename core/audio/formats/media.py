@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from personaplex.core.audio.formats.chains import ogg_parts
 from personaplex.core.audio.formats.mpeg import streams
 from personaplex.core.audio.formats.source import (
     BLOCK,
@@ -86,6 +87,7 @@ class MediaSource:
             raise InputError(f"{path}: {without}", MISSING) from error
         self._path, self._name, self._av = path, name, av
         self._file = View(path, ((0, file_size(path)),))  # which forgives offsets that make no sense
+        self._is_cut = name == "ogg" and not all(part.whole for part in ogg_parts(path, file_size(path)))
         self._container: InputContainer | None = None
         self._promised: int | None = None
         try:
@@ -108,7 +110,7 @@ class MediaSource:
         """What to tell of the file itself."""
         told = (DAMAGED.format(self._damaged),) if self._damaged else ()
         cut = self._count.frames + _PADDING * self._step < (self._promised or 0) or not self._count.whole
-        return (*told, CUT_SHORT) if cut else told
+        return (*told, CUT_SHORT) if cut or self._is_cut else told
 
     def seek(self, frame: int) -> None:
         """Go to `frame`, by decoding what lies before: FFmpeg's own seeking is not exact to the sample."""

@@ -1,5 +1,6 @@
 """How long a recording is: what comes out of its decoder, whatever its header says or leaves out."""
 
+import re
 import struct
 from pathlib import Path
 
@@ -138,7 +139,7 @@ def test_joined_mp3s_of_two_rates(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("subtype", ["OPUS", "VORBIS"])
-@pytest.mark.parametrize("damage", ["cut", "last page", "last header", "a page within"])
+@pytest.mark.parametrize("damage", ["cut", "last page", "last header", "a page within", "first page"])
 def test_an_ogg_that_lacks_sound_says_so(tmp_path: Path, subtype: str, damage: str) -> None:
     path = tmp_path / "a.ogg"
     data = bytearray(encoded(noise(10 * RATE), "OGG", subtype))
@@ -146,7 +147,10 @@ def test_an_ogg_that_lacks_sound_says_so(tmp_path: Path, subtype: str, damage: s
     if damage == "cut":
         del data[last + 40 :]
     else:
-        place = last + {"last page": 40, "last header": 0, "a page within": -1000}[damage]
+        first = next(m.start() for m in re.finditer(b"OggS", data) if any(data[m.start() + 6 : m.start() + 14]))
+        place = {"last page": last + 40, "last header": last, "a page within": last - 1000, "first page": first + 500}[
+            damage
+        ]
         data[place] ^= 0xFF
     path.write_bytes(data)
     assert any("cut short" in warning for warning in reading.read(path).warnings)

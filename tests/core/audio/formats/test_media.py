@@ -1,5 +1,6 @@
 """Recordings that libsndfile can't read, through PyAV."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def test_a_length_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path = write(tmp_path, "a.aac")
     known = reading.probe(path)
     with monkeypatch.context() as patch:
-        patch.setattr("personaplex.core.audio.media._count", None)
+        patch.setattr("personaplex.core.audio.formats.media._count", None)
         assert reading.probe(path) == known
     write(tmp_path, "a.aac", seconds=2)
     assert reading.probe(path).frames < known.frames
@@ -158,3 +159,12 @@ def test_a_film_without_sound(tmp_path: Path) -> None:
 def test_no_suffix_is_in_both_lists() -> None:
     assert not SOUNDFILE_SUFFIXES & MEDIA_SUFFIXES
     assert all(suffix == suffix.lower() and suffix.startswith(".") for suffix in SOUNDFILE_SUFFIXES | MEDIA_SUFFIXES)
+
+
+def test_an_ogg_that_only_ffmpeg_still_reads_says_what_it_lacks(tmp_path: Path) -> None:
+    path = tmp_path / "a.opus"
+    data = bytearray(encoded(tone(3 * RATE), "OGG", "OPUS"))
+    pages = [match.start() for match in re.finditer(b"OggS", data)]
+    data[pages[2] + 200] ^= 0xFF  # of the first page with sound
+    path.write_bytes(data)
+    assert any("cut short" in warning for warning in reading.read(path).warnings)
