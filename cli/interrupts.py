@@ -12,8 +12,9 @@ INTERRUPTED = 128 + signal.SIGINT
 
 @contextmanager
 def ended_by_signals() -> Iterator[list[int]]:
-    """Let the terminating signals raise KeyboardInterrupt; the list then holds their numbers.
+    """Let Ctrl-C and the terminating signals raise KeyboardInterrupt; the list then holds their numbers.
 
+    A signal in the middle of a library's import can come out as another exception: the list tells it was a signal.
     One that is ignored, such as SIGHUP below nohup, stays so.
     """
     seen: list[int] = []
@@ -22,8 +23,8 @@ def ended_by_signals() -> Iterator[list[int]]:
         seen.append(number)
         raise KeyboardInterrupt
 
-    before = {number: signal.getsignal(number) for number in TERMINATING}
-    changed = [number for number, handler in before.items() if handler is signal.SIG_DFL]
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, *TERMINATING)}
+    changed = [n for n, handler in before.items() if handler in (signal.SIG_DFL, signal.default_int_handler)]
     for number in changed:
         signal.signal(number, handle)
     try:

@@ -102,7 +102,7 @@ def run() -> None:
     spin_less()
     fill_closed()
     with guarded() as out, ended_by_signals() as seen:
-        code = _run()
+        code = _run(seen)
         if code == INTERRUPTED and seen:  # typer knows of Ctrl-C alone
             code = 128 + seen[-1]
         out.flush()
@@ -110,7 +110,7 @@ def run() -> None:
     sys.exit(code)
 
 
-def _run() -> int:
+def _run(signals: list[int]) -> int:
     try:
         code = command()(standalone_mode=False)
     except _UsageError as error:
@@ -121,6 +121,9 @@ def _run() -> int:
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except Exception as error:
+        if signals:  # what the exception became in a library that was being imported
+            print("error: interrupted", file=sys.stderr)
+            return INTERRUPTED
         told = told_device_error(error)
         if told is None:
             raise  # a bug

@@ -56,6 +56,26 @@ def test_interrupted(desk: Desk) -> None:
     assert desk.names() == before
 
 
+IN_AN_IMPORT = """
+import signal
+from personaplex.runs import call
+def importing(*_):
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        raise ImportError("initialization failed") from None
+call.run_call = importing
+"""
+
+
+def test_interrupted_while_a_library_is_imported(desk: Desk) -> None:
+    """Some libraries in C let the interrupt come out as a failed import."""
+    desk.sound("call.wav", desk.noise(1))
+    result = desk.process(*OFFLINE, before=IN_AN_IMPORT)
+    assert (result.code, result.out) == (130, "")
+    assert result.err.splitlines() == ["error: interrupted"]
+
+
 def test_a_reader_that_has_seen_enough(desk: Desk) -> None:
     with desk.spawn("models", "info") as child:
         assert child.stdout is not None
