@@ -3,12 +3,13 @@
 What a side hears over it is a pure function of the other side's codes, the line, the seed and the frame.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.signal
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from personaplex.core.audio.reading import Samples
@@ -44,8 +45,7 @@ class LineState:
         self._seed = seed
         self._mimi = mimi
         self._decoder, self._encoder = mimi.decoder_zeros(), mimi.encoder_zeros()
-        self._filter: Any = scipy.signal.butter(ORDER, TELEPHONE_HZ, "bandpass", fs=SAMPLE_RATE, output="sos")
-        self._memory = np.zeros((len(self._filter), 2))
+        self._band = None if line.band is None else _Band()
         self._late = np.zeros(round(line.delay * SAMPLE_RATE), dtype=np.float32)
 
     def carry(self, codes: Tensor, frame: int) -> Tensor:
@@ -58,8 +58,8 @@ class LineState:
     def _changed(self, samples: Samples, frame: int) -> Samples:
         line = self._line
         sound = samples * 10 ** (line.gain_db / 20)
-        if line.band is not None:
-            sound, self._memory = scipy.signal.sosfilt(self._filter, sound, zi=self._memory)
+        if self._band is not None:
+            sound = self._band(sound)
         if line.noise_dbfs is not None:
             sound = sound + noise(self._seed, frame) * 10 ** (line.noise_dbfs / 20)
         waiting = np.concatenate([self._late, sound.astype(np.float32)])
@@ -67,10 +67,25 @@ class LineState:
         return waiting[:FRAME_SAMPLES]
 
 
-def noise(seed: int, frame: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+class _Band:
+    """A telephone's band, sample by sample."""
+
+    def __init__(self) -> None:
+        from scipy import signal  # takes long to import, so only where it is used
+
+        self._sosfilt = signal.sosfilt
+        self._sections = signal.butter(ORDER, TELEPHONE_HZ, "bandpass", fs=SAMPLE_RATE, output="sos")
+        self._memory = np.zeros((len(self._sections), 2))
+
+    def __call__(self, samples: Samples) -> Any:
+        sound, self._memory = self._sosfilt(self._sections, samples, zi=self._memory)
+        return sound
+
+
+def noise(seed: int, frame: int) -> NDArray[np.float64]:
     """A frame of white noise [1920] with an RMS of 1, uniformly distributed: integers alone make it, so that it is the
     same on every machine.
     """
     philox = np.random.Philox(key=seed | _NOISE << 64, counter=frame << 64)
-    uniform = (philox.random_raw(FRAME_SAMPLES) >> np.uint64(11)) * 2.0**-53
-    return (uniform - 0.5) * np.sqrt(12)
+    uniform = (philox.random_raw(FRAME_SAMPLES) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return (uniform - 0.5) * math.sqrt(12)

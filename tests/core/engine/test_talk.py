@@ -142,7 +142,7 @@ def test_what_is_forced_does_not_touch_other_slots(model: Model, conversations: 
 def test_a_samplings_own_is_that_of_an_engine_of_it(model: Model, conversations: list[Conversation]) -> None:
     plain = conversations[0]
     own = replace(plain, sides=(replace(plain.sides[0], sampling=OFTEN), replace(plain.sides[1], sampling=OFTEN)))
-    whole = list(Talks(model, 2, OFTEN, lambda talked: talked, lambda _: None).run([own]))[0]
+    (whole,) = Talks(model, 2, OFTEN, lambda talked: talked, lambda _: None).run([own])
     assert isinstance(whole, Talked)
     found = run(model, 2, [own])["plain"]
     assert np.array_equal(found.tokens[0], whole.tokens[0])
