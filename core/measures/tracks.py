@@ -68,7 +68,7 @@ def units_of(mask: Mask) -> Spans:
 
 
 def turns_of(units: Spans, other: Spans) -> Spans:
-    """A side's units joined to turns: one ends at `TURN_PAUSE` of silence, or in a pause where `other` begins a unit."""
+    """A side's units joined to turns, each ended by `TURN_PAUSE` of silence, or where `other` begins in a pause."""
     starts, ends = units[1:, 0], units[:-1, 1]
     answered = np.searchsorted(other[:, 0], starts) > np.searchsorted(other[:, 0], ends)
     return _joined(units, (starts - ends < window(TURN_PAUSE)) & ~answered)

@@ -1,6 +1,7 @@
 """What tells speech from silence in a call's two sides: their energy, or Silero's model where it is installed."""
 
 import threading
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -58,11 +59,13 @@ def silero() -> Ear:
     except ImportError as error:
         what = "--vad silero needs the package silero-vad, which is not installed"
         raise UsageError(what, "install it with `pip install 'personaplex[vad]'`, or use --vad energy") from error
-    own = threading.local()
+    own, loading = threading.local(), threading.Lock()
 
     def heard(side: Recording) -> Mask:
         if not hasattr(own, "model"):  # a model keeps what it heard, so each thread has its own
-            own.model = load_silero_vad()
+            with loading, warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of TorchScript, which is how it comes
+                own.model = load_silero_vad()
         own.model.reset_states()
         return _speech(*_chances(side, own.model))
 

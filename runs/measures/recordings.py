@@ -38,7 +38,7 @@ class Recordings:
         is neither.
         """
         said, changed = answer.input, None
-        for path in self._places(said.path, answer.folder):
+        for path in self._places(said.path, answer):
             if sha256(path) == said.sha256:
                 return Recording(path, said.channel, said.offset, said.part_duration)
             changed = path
@@ -48,10 +48,11 @@ class Recordings:
             raise InputError(f"{changed}: is not the recording that the call was made of any more", _MEND)
         raise InputError(f"{said.path}: the caller's recording is not there", _MEND)
 
-    def _places(self, name: str, beside: Path) -> Iterator[Path]:
-        for base in dict.fromkeys((*self._bases, beside)):
+    def _places(self, name: str, answer: Answer) -> Iterator[Path]:
+        """The files of that name; the agent's WAV, which often has it, is none."""
+        for base in dict.fromkeys((*self._bases, answer.folder)):
             path = base / name
-            if os.path.isfile(path):
+            if os.path.isfile(path) and not (answer.wav.is_file() and path.samefile(answer.wav)):
                 yield path
 
 
