@@ -1,15 +1,16 @@
 """Measures on the screen: a table of a run's figures, one of each grouping, and one of two runs side by side."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
-from personaplex.cli.console import result
 from personaplex.compare.reports.telling import plural
 from personaplex.core.measures.bootstrap import Interval, Versus
 from personaplex.core.measures.figures import DEFINITIONS, Unit
 from personaplex.core.measures.pooled import FEW, Figure
 from personaplex.runs.measures.measuring import RunMeasures
 from personaplex.runs.measures.summary import grouped
+
+Say: TypeAlias = Callable[[str], None]
 
 MOST_GROUPS = 20
 MOST_LETTERS = 40
@@ -56,22 +57,22 @@ _OF_GROUPS = {
 """The figures that groups are told by."""
 
 
-def show_measures(run: RunMeasures) -> None:
-    """A run's figures, and those of its groups."""
+def show_measures(run: RunMeasures, say: Say) -> None:
+    """A run's figures, and those of its groups; `say` shows a line."""
     document = run.document
     told = f"{plural(document['calls'], 'call')} measured, {document['minutes']:.1f} minutes"
     others = ((document["failed"], "failed"), (document["unanswered"], "without an answer"))
-    result("; ".join([told, *(f"{count} {what}" for count, what in others if count)]))
+    say("; ".join([told, *(f"{count} {what}" for count, what in others if count)]))
     if not run.calls:
         return
-    result("")
+    say("")
     found = {name: Figure(one["value"], one["count"]) for name, one in document["figures"].items()}
     sides = list(dict.fromkeys(side for call in run.calls for side in call.measured.sides))
-    _show_table(["", "both", *sides], _rows(found, sides))
-    result(f"In brackets the events behind a figure; * marks one of fewer than {FEW}.")
+    _show_table(say, ["", "both", *sides], _rows(found, sides))
+    say(f"In brackets the events behind a figure; * marks one of fewer than {FEW}.")
     for grouping in grouped(run.calls):
-        result("")
-        _show_group(grouping, document["groups"][grouping])
+        say("")
+        _show_group(say, grouping, document["groups"][grouping])
 
 
 def _rows(found: Mapping[str, Figure], sides: Sequence[str]) -> Iterator[list[str]]:
@@ -97,7 +98,7 @@ def shown(name: str, value: float) -> str:
     return f"{value:.2f} s" if unit is Unit.seconds else f"{value:.1f}"
 
 
-def _show_group(grouping: str, groups: Mapping[str, Any]) -> None:
+def _show_group(say: Say, grouping: str, groups: Mapping[str, Any]) -> None:
     names = [name for name in _OF_GROUPS if any(name in group["figures"] for group in groups.values())]
     rows = []
     for name, group in list(groups.items())[:MOST_GROUPS]:
@@ -105,9 +106,9 @@ def _show_group(grouping: str, groups: Mapping[str, Any]) -> None:
         cells = [_in_group(one, figure) for one, figure in zip(names, figures, strict=True)]
         label = name if len(name) <= MOST_LETTERS else f"{name[: MOST_LETTERS - 1]}…"
         rows.append([label, f"{group['calls']:,}", *cells])
-    _show_table([f"by {grouping}", "calls", *(_OF_GROUPS[name] for name in names)], rows)
+    _show_table(say, [f"by {grouping}", "calls", *(_OF_GROUPS[name] for name in names)], rows)
     if len(groups) > MOST_GROUPS:
-        result(f"and {len(groups) - MOST_GROUPS} more; --json has them all")
+        say(f"and {len(groups) - MOST_GROUPS} more; --json has them all")
 
 
 def _in_group(name: str, figure: Mapping[str, Any] | None) -> str:
@@ -116,10 +117,10 @@ def _in_group(name: str, figure: Mapping[str, Any] | None) -> str:
     return f"{shown(name, figure['value'])}{'*' if figure['few'] else ' '}"
 
 
-def show_versus(found: Mapping[str, Versus], calls: int) -> None:
+def show_versus(found: Mapping[str, Versus], calls: int, say: Say) -> None:
     """Two runs' figures of the calls that both have, with intervals; what has clearly changed is marked."""
-    result("")
-    result(f"Measures of the {plural(calls, 'call')} that both runs have measures of, with 95 % intervals:")
+    say("")
+    say(f"Measures of the {plural(calls, 'call')} that both runs have measures of, with 95 % intervals:")
     rows = []
     for name, one in found.items():
         if one.expected.value is None and one.got.value is None:
@@ -133,8 +134,8 @@ def show_versus(found: Mapping[str, Versus], calls: int) -> None:
                 f"{change}{_interval(name, one.change_interval)}",
             ]
         )
-    _show_table(["", "expected", "got", "change"], rows)
-    result(f"≠ the interval of the change leaves out 0; * fewer than {FEW} events in one of the runs.")
+    _show_table(say, ["", "expected", "got", "change"], rows)
+    say(f"≠ the interval of the change leaves out 0; * fewer than {FEW} events in one of the runs.")
 
 
 def _with_interval(name: str, figure: Figure, interval: Interval) -> str:
@@ -147,9 +148,9 @@ def _interval(name: str, interval: Interval) -> str:
     return "" if interval is None else f" [{shown(name, interval[0])}, {shown(name, interval[1])}]"
 
 
-def _show_table(head: Sequence[str], rows: Iterator[list[str]] | Sequence[list[str]]) -> None:
+def _show_table(say: Say, head: Sequence[str], rows: Iterable[list[str]]) -> None:
     table = [list(head), *rows]
     widths = [max(len(row[column]) for row in table) for column in range(len(head))]
     for row in table:
         cells = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        result("  ".join([row[0].ljust(widths[0]), *cells]).rstrip())
+        say("  ".join([row[0].ljust(widths[0]), *cells]).rstrip())

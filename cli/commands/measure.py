@@ -67,31 +67,31 @@ def measure(
     written only with -o.
     """
     configure(log_level, quiet)
-    from personaplex.runs.measures.ears import ENERGY, silero
-    from personaplex.runs.measures.measuring import check_places, measure_run
-
-    folder = output_dir or (run if run.is_dir() else None)
-    if folder is not None:
-        check_places(folder)
-    ear = silero() if vad is Vad.silero else ENERGY
-    with watching(not quiet) as watch:
-        found = measure_run(run, recordings, ear, watch)
-    if folder is not None:
-        found.write(folder)
-    raise typer.Exit(tell(found, as_json))
-
-
-def tell(found: "RunMeasures", as_json: bool) -> int:
-    """Show what was measured and what could not be; returns the exit code."""
     from personaplex.cli.measures import show_measures
 
-    for one in found.failed:
-        log.error("%s", shown(f"{one.id}: {one.error.what}; {one.error.mend}"))
+    found = measure_into(output_dir or (run if run.is_dir() else None), run, recordings, vad, not quiet)
     if as_json:
         result(json.dumps(found.document, indent=2, ensure_ascii=False))
     else:
-        show_measures(found)
-    return 1 if found.failed else 0
+        show_measures(found, result)
+    raise typer.Exit(1 if found.failed else 0)
+
+
+def measure_into(folder: Path | None, run: Path, recordings: Path | None, vad: Vad, progress: bool) -> "RunMeasures":
+    """Measure a run, write what came of it to a folder if one is given, and tell of what can't be measured."""
+    from personaplex.runs.measures.ears import ENERGY, silero
+    from personaplex.runs.measures.measuring import check_places, measure_run
+
+    if folder is not None:
+        check_places(folder)
+    ear = silero() if vad is Vad.silero else ENERGY
+    with watching(progress) as watch:
+        found = measure_run(run, recordings, ear, watch)
+    if folder is not None:
+        found.write(folder)
+    for one in found.failed:
+        log.error("%s", shown(f"{one.id}: can't be measured: {one.error.what}; {one.error.mend}"))
+    return found
 
 
 @contextmanager

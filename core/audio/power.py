@@ -28,18 +28,18 @@ def _powers(blocks: Iterator[Samples], rate: int) -> Iterator[npt.NDArray[np.flo
     kept, window = np.zeros(0, np.float32), 0
     for block in blocks:
         kept = np.concatenate([kept, block])
-        begun = _first(window, rate)
+        begun = int(_first(np.array(window), rate))
         last = (begun + len(kept)) * WINDOWS // rate  # it may go on in the next block
         if last <= window:
             continue
-        starts = np.array([_first(number, rate) - begun for number in range(window, last + 1)])
+        starts = _first(np.arange(window, last + 1), rate) - begun
         yield _means(kept[: starts[-1]], starts[:-1])
         kept, window = kept[starts[-1] :], last
     if len(kept):
         yield _means(kept, np.zeros(1, np.int64))
 
 
-def _first(window: int, rate: int) -> int:
+def _first(window: npt.NDArray[np.int64], rate: int) -> npt.NDArray[np.int64]:
     """A window's first sample."""
     return (2 * window * rate + WINDOWS) // (2 * WINDOWS)
 

@@ -12,12 +12,11 @@ from pathlib import Path
 from personaplex.core.audio.formats.suffixes import RECORDING_SUFFIXES
 from personaplex.core.corpus.items import Item, Refused, Source
 from personaplex.core.corpus.manifest import KNOWN, PATHS, BadRow, Row, number_as_text, read_rows
-from personaplex.core.corpus.naming import id_fault, unhidden
+from personaplex.core.corpus.naming import STDIN, id_fault, unhidden
 from personaplex.core.corpus.raw import decoded
 from personaplex.core.errors import InputError, PersonaplexError, UsageError
 from personaplex.core.faults import shown
 
-STDIN = "-"
 _KINDS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "csv"}
 _MEND_ROW = "mend the row, and run the same command again"
 

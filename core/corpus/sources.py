@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from personaplex.core.corpus.items import Item, PassedOver, Refused, Source
-from personaplex.core.corpus.listing import STDIN, read_manifest
+from personaplex.core.corpus.listing import read_manifest
 from personaplex.core.corpus.manifest import Row
-from personaplex.core.corpus.naming import id_fault
+from personaplex.core.corpus.naming import STDIN, id_fault
 from personaplex.core.corpus.walking import named, walk
 from personaplex.core.errors import InputError, UsageError
 from personaplex.core.faults import shown

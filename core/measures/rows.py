@@ -77,7 +77,7 @@ def figures_document(found: Mapping[str, Figure]) -> dict[str, Any]:
 
 
 def _event(event: Event) -> dict[str, Any]:
-    return {name: value for name, value in asdict(event).items() if value not in (None, "")}
+    return {name: value for name, value in vars(event).items() if value not in (None, "")}
 
 
 @dataclass(frozen=True)

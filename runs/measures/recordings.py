@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from personaplex.core.audio.reading import sha256
-from personaplex.core.corpus.listing import STDIN
+from personaplex.core.corpus.naming import STDIN
 from personaplex.core.corpus.results import RUN
 from personaplex.core.errors import InputError
 from personaplex.core.files import read_object
@@ -65,3 +65,5 @@ def _source_folders(run: Path) -> Iterator[Path]:
         return
     named = Path(started) / source
     yield Path(started) if source == STDIN else named if named.is_dir() else named.parent
+    if source != STDIN:
+        yield Path(source) if Path(source).is_dir() else Path(source).parent  # of a run that was moved with its calls
