@@ -258,6 +258,7 @@ CLAIMS: dict[str, Callable[[], None]] = {
     "docs/architecture.md": architecture_is_true,
     "docs/gpu.md": nothing_more,
     "docs/manifest.md": manifest_is_true,
+    "docs/measures.md": nothing_more,
     "docs/moshi.md": nothing_more,
     "docs/options.md": nothing_more,
     "docs/python.md": python_is_true,

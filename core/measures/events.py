@@ -50,9 +50,9 @@ class Kind(StrEnum):
     transfer = "transfer"
     response = "response"
     takeover = "takeover"
-    backchannel = "backchannel"
     interruption = "interruption"
     yielding = "yield"
+    backchannel = "backchannel"
     dead_air = "dead_air"
 
 

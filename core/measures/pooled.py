@@ -47,6 +47,11 @@ class Measured:
         return self._sorted.get((kind, side), [])
 
 
+    def minutes(self, side: str | None) -> float:
+        """How long it is, for a figure of both or of a side; none where it has no such side."""
+        return self.duration / 60 if side is None or side in self.sides else 0.0
+
+
 @dataclass(frozen=True)
 class Figure:
     """A value, None where nothing gives one, and of how many events it is."""
@@ -99,7 +104,7 @@ def per_minute(kind: Kind) -> Pool:
     """Events of a kind in a minute of the call."""
 
     def pool(calls: Sequence[Measured], side: str | None) -> Ratio:
-        found = [(len(call.of(kind, side)), call.duration / 60) for call in calls]
+        found = [(len(call.of(kind, side)), call.minutes(side)) for call in calls]
         return _ratio((count, minutes, count) for count, minutes in found)
 
     return pool
@@ -109,7 +114,7 @@ def seconds_per_minute(kind: Kind) -> Pool:
     """Seconds that events of a kind take of a minute of the call."""
 
     def pool(calls: Sequence[Measured], side: str | None) -> Ratio:
-        found = [(call.of(kind, side), call.duration / 60) for call in calls]
+        found = [(call.of(kind, side), call.minutes(side)) for call in calls]
         return _ratio((_seconds(events), minutes, len(events)) for events, minutes in found)
 
     return pool
@@ -144,7 +149,7 @@ def talk_share(calls: Sequence[Measured], side: str | None) -> Ratio:
 
 def words_per_minute(calls: Sequence[Measured], side: str | None) -> Ratio:
     """Words in a minute of a side's own speech, where they are known."""
-    known = [(call.words[side or ""], _seconds(call.of(Kind.unit, side)) / 60) for call in calls]
+    known = [(call.words.get(side or ""), _seconds(call.of(Kind.unit, side)) / 60) for call in calls]
     return _ratio((count or 0, 0 if count is None else minutes, count or 0) for count, minutes in known)
 
 

@@ -65,6 +65,14 @@ def test_calls_are_pooled_by_their_events_and_minutes() -> None:
     assert found["transfer_offset_median.a"] == Figure(None, 0)
 
 
+def test_a_call_without_a_side_adds_nothing_to_that_sides_figures() -> None:
+    talk = Measured(60.0, ("a", "b"), ("a", "b"), {"a": 1, "b": 1}, [Event(Kind.unit, 0, 30, "a")])
+    found = figures([call(), talk])
+    assert found["units_per_minute.a"] == Figure(1, 1)
+    assert found["units_per_minute.caller"] == figures([call()])["units_per_minute.caller"]
+    assert found["words_per_minute.a"] == Figure(2, 1)
+
+
 def test_no_calls_have_no_figures() -> None:
     assert figures([]) == {}
 
