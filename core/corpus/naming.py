@@ -1,11 +1,8 @@
-"""Names that mean something: standard input as a source, and ids, which name an item's outputs."""
+"""Which ids can name an item's outputs."""
 
 import os
 
 from personaplex.core.faults import shown
-
-STDIN = "-"
-"""The source that is standard input."""
 
 _MOST_BYTES = 255  # of a name, in the file systems that matter
 _MOST_LAST_BYTES = 200  # leaves room for suffixes, and for what a name has while its file is written

@@ -46,7 +46,6 @@ class Measured:
         """The events of a kind, of one side or (None) of both."""
         return self._sorted.get((kind, side), [])
 
-
     def minutes(self, side: str | None) -> float:
         """How long it is, for a figure of both or of a side; none where it has no such side."""
         return self.duration / 60 if side is None or side in self.sides else 0.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from personaplex.core.audio.reading import sha256
-from personaplex.core.corpus.naming import STDIN
+from personaplex.core.corpus.raw import STDIN
 from personaplex.core.corpus.results import RUN
 from personaplex.core.errors import InputError
 from personaplex.core.files import read_object
