@@ -47,12 +47,16 @@ _LABELS = {
 _OF_GROUPS = {
     "response_rate.agent": "answered",
     "response_latency_median.agent": "latency",
+    "response_latency_median.a": "latency a",
+    "response_latency_median.b": "latency b",
     "takeover_rate.agent": "takes floor",
     "interruptions_per_minute.agent": "interrupts/min",
     "yield_rate.agent": "gives way",
+    "gap_seconds_per_minute": "gaps s/min",
     "overlap_seconds_per_minute": "overlap s/min",
     "dead_air_seconds_per_minute": "dead air s/min",
     "talk_share.agent": "talk",
+    "talk_share.a": "talk a",
 }
 """The figures that groups are told by."""
 

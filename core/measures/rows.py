@@ -26,7 +26,8 @@ class Made:
     """What a call's measures were made of, and what it is counted among.
 
     `vad` is what told speech from silence; `shift` how many seconds the agent's track was moved earlier; the hashes
-    are those of the answer's samples and of the recording's file.
+    are those of the answer's samples and of the recording's file. A conversation has two voices, roles and seeds in
+    one text, and no recording.
     """
 
     __pydantic_config__ = _CHECKED
@@ -34,11 +35,11 @@ class Made:
     id: str
     voice: str
     role: str
-    seed: int
+    seed: int | str
     vad: str
     shift: float
     pcm_sha256: str
-    input_sha256: str
+    input_sha256: str | None
 
 
 @dataclass(frozen=True)

@@ -76,12 +76,12 @@ class Answer:
     document: dict[str, Any] = field(repr=False)
 
 
-def read_answer(transcript: Path) -> Answer:
-    """The answer in a transcript's file; raises InputError for one that can't be used."""
+def read_answer(transcript: Path) -> Answer | None:
+    """The answer in a transcript's file, None if it holds something else; raises InputError for one that's no use."""
     try:
         document = read_document(transcript)
         if document is None:
-            raise InputError(f"{transcript}: not a transcript of personaplex", "run the item again, or remove the file")
+            return None
         needed = _Needed.model_validate(document)
     except UsageError as error:
         raise InputError(error.what, error.mend) from error

@@ -18,7 +18,7 @@ from personaplex.runs.measures.recordings import Recordings
 from personaplex.runs.measures.summary import SUMMARY, SUMMARY_SCHEMA, summary
 
 _MOST_WORKERS = 8
-_TRANSCRIPTS = "personaplex.transcript/"
+_TRANSCRIPTS = ("personaplex.transcript/", "personaplex.conversation/")
 _MEND = "move it away, or choose another folder with -o"
 
 Watch = Callable[[int, int], None]
@@ -104,7 +104,7 @@ def _found(folder: Path) -> Iterator[tuple[str, Path]]:
         try:
             document = read_json(path, "", "")
         except UsageError:
-            document = {"schema": _TRANSCRIPTS}
+            document = {"schema": _TRANSCRIPTS[0]}
         if str(schema_of(document)).startswith(_TRANSCRIPTS):
             yield path.relative_to(folder).with_suffix("").as_posix(), path
 

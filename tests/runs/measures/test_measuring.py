@@ -3,6 +3,7 @@
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import soundfile
@@ -179,6 +180,46 @@ def test_the_order_is_the_runs_and_every_time_the_same(run: MadeRun) -> None:
     once, again = measure_run(run.out), measure_run(run.out)
     assert [call.made.id for call in once.calls] == names
     assert [one.row for one in once.outcomes if isinstance(one, Call)] == [call.row for call in again.calls]
+
+
+def conversation(run: MadeRun, name: str = "talk") -> dict[str, Any]:
+    """A conversation in which b answers a after 0.4 s, and a falls in 0.5 s before b has ended."""
+    spoken = {"a": [(0.0, 2.0), (4.5, 6.0)], "b": [(2.4, 5.0)]}
+    sides: dict[str, Any] = {}
+    for side, stretches in spoken.items():
+        soundfile.write(run.out / f"{name}.{side}.wav", sound(stretches, 8), 24_000)
+        sides[side] = {
+            "output": {"path": f"{name}.{side}.wav", "pcm_sha256": "0"},
+            "prompt": {"voice": f"voice_{side}", "text": f"You are {side}."},
+            "sampling": {"seed": 7},
+        }
+    words = [{"word": "Hi", "start": 0.08, "end": 0.4}, {"word": "there", "start": 0.4, "end": 0.8}]
+    document = {
+        "schema": "personaplex.conversation/1",
+        "duration": 8.0,
+        "output": {"path": f"{name}.wav", "pcm_sha256": "1"},
+        "sides": sides,
+        "segments": [{"speaker": "a", "words": words}],
+    }
+    run.write(name, document)
+    return document
+
+
+def test_both_sides_of_a_conversation_listen(run: MadeRun) -> None:
+    document = conversation(run)
+    found = measure_run(run.out)
+    (call,) = found.calls
+    assert (call.made.voice, call.made.role) == ("voice_a and voice_b", "You are a. and You are b.")
+    assert call.measured.words == {"a": 2, "b": 0}
+    answers = [(event.side, event.offset, event.success) for event in call.measured.of(Kind.response, None)]
+    assert answers == [("b", 0.4, True), ("a", -0.5, True), ("b", None, False)]
+    found.write(run.out)
+    assert read_measures(run.out)["talk"].row == call.row
+    del document["sides"]["b"]
+    run.write("talk", document)
+    assert "sides: Dictionary should have at least 2 items" in told(measure_run(run.out))
+    run.write("talk", document | {"schema": "personaplex.conversation/2"})
+    assert "its schema is" in told(measure_run(run.out))
 
 
 def test_silero_hears_speech_and_no_noise(run: MadeRun) -> None:
