@@ -20,11 +20,23 @@ def window_power(
     Raises as `personaplex.core.audio.reading.read` does.
     """
     with part_of(path, channel=channel, offset=offset, duration=duration) as (rate, blocks):
-        return np.concatenate([np.zeros(0), *_powers(blocks, rate)])
+        return np.concatenate([np.zeros(0), *(_means(*part) for part in _windowed(blocks, rate))])
 
 
-def _powers(blocks: Iterator[Samples], rate: int) -> Iterator[npt.NDArray[np.float64]]:
-    """Window w spans the samples from `w * rate / WINDOWS` on, rounded, to the next window's first."""
+def window_peaks(
+    path: Path, *, channel: str = "mix", offset: float = 0.0, duration: float | None = None
+) -> npt.NDArray[np.float32]:
+    """The largest magnitude in each window of a part of a recording: `[W]`. Raises as `window_power` does."""
+    with part_of(path, channel=channel, offset=offset, duration=duration) as (rate, blocks):
+        found = (np.maximum.reduceat(np.abs(part), starts) for part, starts in _windowed(blocks, rate))
+        return np.concatenate([np.zeros(0, np.float32), *found])
+
+
+def _windowed(blocks: Iterator[Samples], rate: int) -> Iterator[tuple[Samples, npt.NDArray[np.int64]]]:
+    """Samples of whole windows and where each of these starts in them; the last part is a window perhaps cut short.
+
+    Window w spans the samples from `w * rate / WINDOWS` on, rounded, to the next window's first.
+    """
     kept, window = np.zeros(0, np.float32), 0
     for block in blocks:
         kept = np.concatenate([kept, block])
@@ -33,10 +45,10 @@ def _powers(blocks: Iterator[Samples], rate: int) -> Iterator[npt.NDArray[np.flo
         if last <= window:
             continue
         starts = _first(np.arange(window, last + 1), rate) - begun
-        yield _means(kept[: starts[-1]], starts[:-1])
+        yield kept[: starts[-1]], starts[:-1]
         kept, window = kept[starts[-1] :], last
     if len(kept):
-        yield _means(kept, np.zeros(1, np.int64))
+        yield kept, np.zeros(1, np.int64)
 
 
 def _first(window: npt.NDArray[np.int64], rate: int) -> npt.NDArray[np.int64]:

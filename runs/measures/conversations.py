@@ -33,10 +33,18 @@ class _Sampling(_Strict):
     seed: int
 
 
+class _Flag(_Strict):
+    kind: str
+    start: float
+    end: float
+    detail: str
+
+
 class _Side(_Strict):
     output: _Output
     prompt: _Prompt
     sampling: _Sampling
+    flags: list[_Flag] = []
 
 
 class _Word(_Strict):
@@ -55,6 +63,7 @@ class _Needed(_Strict):
     output: _Output
     sides: dict[str, _Side] = Field(min_length=2, max_length=2)
     segments: list[_Segment]
+    flags: list[_Flag] = []
 
 
 @dataclass(frozen=True)

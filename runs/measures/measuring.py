@@ -62,7 +62,7 @@ def measure_run(
 
     Raises UsageError where there is nothing to measure.
     """
-    transcripts, unanswered = _transcripts(run)
+    transcripts, unanswered = transcripts_of(run)
     if not transcripts:
         raise UsageError(f"{run}: holds no answers", "name a folder that batch or offline wrote to")
     places = Recordings(run if run.is_dir() else run.parent, recordings)
@@ -83,7 +83,7 @@ def measure_run(
     return RunMeasures(calls, [one for one in outcomes if isinstance(one, Failed)], unanswered, outcomes)
 
 
-def _transcripts(run: Path) -> tuple[list[tuple[str, Path]], int]:
+def transcripts_of(run: Path) -> tuple[list[tuple[str, Path]], int]:
     """The ids and transcripts of a run's answers, in its order, and how many calls have none."""
     if run.is_file():
         return [(run.stem, run)], 0

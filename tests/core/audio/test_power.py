@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from personaplex.core.audio.power import WINDOWS, window_power
+from personaplex.core.audio.power import WINDOWS, window_peaks, window_power
 from personaplex.core.errors import InputError
 
 
@@ -18,6 +18,8 @@ def test_each_window_has_the_mean_square_of_its_samples(tmp_path: Path, rate: in
     expected = [np.mean(np.square(part.astype(float))) for part in np.split(samples, starts[1:-1])]
     assert np.allclose(power, expected)
     assert starts[-2] < len(samples) <= starts[-1]
+    highest = [np.abs(part).max() for part in np.split(samples, starts[1:-1])]
+    assert window_peaks(tmp_path / "a.wav").tolist() == highest
 
 
 def test_a_part_and_a_channel_are_those_asked_for(tmp_path: Path) -> None:
