@@ -279,6 +279,7 @@ CLAIMS: dict[str, Callable[[], None]] = {
     "docs/measures.md": nothing_more,
     "docs/moshi.md": nothing_more,
     "docs/options.md": nothing_more,
+    "docs/page.md": nothing_more,
     "docs/python.md": python_is_true,
     "docs/recipes.md": recipes_are_true,
     "docs/regression.md": regression_is_true,

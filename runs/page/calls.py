@@ -116,7 +116,7 @@ def _persona(answer: Answer | None, document: Mapping[str, Any]) -> dict[str, st
 def _lanes_of_answer(answer: Answer, recordings: Recordings) -> list[Lane]:
     """The caller, whose time the page takes, and the agent."""
     late = answer.shift
-    words = [(one["word"], one["start"] - late, one["end"] - late) for one in words_of(answer.document)]
+    words = [_word(one, late) for one in words_of(answer.document)]
     try:
         caller = Lane("caller", recordings.caller(answer), "", 0.0, [])
     except InputError as error:
@@ -131,7 +131,7 @@ def _lanes_of_talk(talk: Conversation) -> list[Lane]:
             side.wav,
             0.0,
             [
-                (word["word"], word["start"], word["end"])
+                _word(word, 0.0)
                 for segment in talk.document["segments"]
                 if segment["speaker"] == side.name
                 for word in segment["words"]
@@ -141,13 +141,17 @@ def _lanes_of_talk(talk: Conversation) -> list[Lane]:
     ]
 
 
+def _word(word: Mapping[str, Any], late: float) -> tuple[str, float, float]:
+    return word["word"], round(word["start"] - late, 2), round(word["end"] - late, 2)
+
+
 def _made_lane(name: str, wav: Path, late: float, words: list[tuple[str, float, float]]) -> Lane:
     sound = Recording(wav, "mix") if wav.is_file() else None
     return Lane(name, sound, "" if sound else f"{wav}: is not there", late, words)
 
 
 def peaks(sound: Recording) -> str:
-    """The outline of a sound, in base64: a byte for each window of 20 ms, 255 where it is loudest; raises InputError."""
+    """The outline of a sound in base64, a byte for each window of 20 ms, 255 where it is loudest; raises InputError."""
     found = window_peaks(sound.path, channel=sound.channel, offset=sound.offset, duration=sound.duration)
     highest = float(found.max(initial=0.0)) or 1.0
     return base64.b64encode(np.rint(found / highest * _LOUDEST).astype(np.uint8).tobytes()).decode()

@@ -150,7 +150,7 @@ def _write_folder(calls: _Calls, place: Path) -> None:
 
 def _write_data(path: Path, before: str, value: Any) -> None:
     """A script that hands a value over: what a page on a disk may load."""
-    write_text(path, f"{before}{json.dumps(value, ensure_ascii=True)});\n")
+    write_text(path, f"{before}{json.dumps(value, separators=(',', ':'))});\n")
 
 
 def _rendered(calls: _Calls, details: Any, rows: list[dict[str, Any]] | None) -> Iterator[str]:

@@ -140,3 +140,16 @@ def expectations(desk: Desk, *command: str) -> dict[str, tuple[bool, str]]:
     assert result.code == 4, result.err
     (item,) = json.loads(result.out)["items"]
     return {one["name"]: (one["passed"], one["detail"]) for one in item["expectations"]}
+
+
+def test_a_page_of_a_run(runs: Desk) -> None:
+    result = runs.run("page", "out")
+    assert (result.code, result.out) == (0, "out/page/index.html\n")
+    assert (runs.folder / "out/page/data/0.js").is_file()
+    assert runs.batch("calls").code == 0, "the run goes on beside its page"
+    result = runs.run("page", "out", "-o", "one.html")
+    assert (result.code, result.out) == (0, "one.html\n")
+    (runs.folder / "out" / "0.json").write_text("{", encoding="utf-8")
+    result = runs.run("page", "out")
+    assert result.code == 1
+    assert "error: 0: can't be shown: out/0.json: not whole JSON" in result.err

@@ -15,7 +15,7 @@ from personaplex.prompts import library
 from personaplex.runs.measures.ears import silero
 from personaplex.runs.measures.measuring import RunMeasures, check_places, measure_run
 from personaplex.runs.measures.summary import SUMMARY
-from tests.runs.measures.conftest import MadeRun, sound
+from tests.runs.conftest import MadeRun, sound
 
 TALK = ([(1.0, 2.0)], [(2.4, 4.0)])
 
