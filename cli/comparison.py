@@ -59,6 +59,8 @@ def report(comparison: Comparison, reports: Reports) -> int:
         _show(comparison)
         if measures.calls:
             show_versus(measures.figures, measures.calls, result)
+        result("")
+        result(_verdict(comparison))
     if reports.junit is not None:
         from personaplex.compare.reports.junit import write_junit
 
@@ -125,8 +127,6 @@ def _show(comparison: Comparison) -> None:
             _show_item(item, width)
         if len(shown) > MOST_ROWS:
             result(f"and {len(shown) - MOST_ROWS} more; --json or --html has them all")
-    result("")
-    result(_verdict(comparison))
 
 
 def _show_identity(comparison: Comparison) -> None:
