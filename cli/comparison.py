@@ -6,12 +6,15 @@ import sys
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from personaplex.cli.console import result
 from personaplex.compare.identity import identity_summary
 from personaplex.compare.reports.telling import plural, values
 from personaplex.compare.verdicts import Comparison, ItemComparison, Outcome, Rung, Status
+
+if TYPE_CHECKING:
+    from personaplex.compare.measures import MeasuresCompared
 
 SCHEMA = "personaplex.comparison/1"
 DIFFERENT = 4
@@ -41,15 +44,23 @@ def report(comparison: Comparison, reports: Reports) -> int:
 
     Raises InputError for a file that can't be written, after the verdict was told.
     """
+    from personaplex.cli.measures import show_versus
+    from personaplex.compare.measures import compare_measures
+
+    measures = compare_measures(comparison)
     if reports.annotates:
         from personaplex.compare.reports.annotations import annotations
 
         for line in annotations(comparison):
             print(line, file=sys.stderr)  # GitHub reads both streams, and stdout may be JSON
     if reports.as_json:
-        result(json.dumps(_document(comparison), indent=2, ensure_ascii=False))
+        result(json.dumps(_document(comparison, measures), indent=2, ensure_ascii=False))
     else:
         _show(comparison)
+        if measures.calls:
+            show_versus(measures.figures, measures.calls, result)
+        result("")
+        result(_verdict(comparison))
     if reports.junit is not None:
         from personaplex.compare.reports.junit import write_junit
 
@@ -61,7 +72,7 @@ def report(comparison: Comparison, reports: Reports) -> int:
     return DIFFERENT if comparison.fails else 0
 
 
-def _document(comparison: Comparison) -> dict[str, Any]:
+def _document(comparison: Comparison, measures: "MeasuresCompared") -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "expected": comparison.expected,
@@ -75,6 +86,10 @@ def _document(comparison: Comparison) -> dict[str, Any]:
             for name, expected, got, count in identity_summary(comparison)
         ],
         "items": [_item(item) for item in comparison.items],
+        "measures": {
+            "calls": measures.calls,
+            "figures": {name: asdict(one) | {"clear": one.is_clear} for name, one in measures.figures.items()},
+        },
     }
 
 
@@ -112,8 +127,6 @@ def _show(comparison: Comparison) -> None:
             _show_item(item, width)
         if len(shown) > MOST_ROWS:
             result(f"and {len(shown) - MOST_ROWS} more; --json or --html has them all")
-    result("")
-    result(_verdict(comparison))
 
 
 def _show_identity(comparison: Comparison) -> None:

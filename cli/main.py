@@ -15,8 +15,10 @@ from personaplex.cli.commands import (
     callers,
     compare,
     doctor,
+    measure,
     models,
     offline,
+    page,
     prompts,
     regress,
     talk,
@@ -64,6 +66,8 @@ app.command(epilog=offline.EXAMPLE)(offline.offline)
 app.command(epilog=batch.EXAMPLE)(batch.batch)
 app.command(epilog=talk.EXAMPLE)(talk.talk)
 app.command(epilog=callers.EXAMPLE)(callers.callers)
+app.command(epilog=measure.EXAMPLE)(measure.measure)
+app.command(epilog=page.EXAMPLE)(page.page)
 app.command(epilog=compare.EXAMPLE)(compare.compare)
 app.add_typer(regress.app, name="regress")
 app.command(epilog=bench.EXAMPLE)(bench.bench)

@@ -12,9 +12,12 @@ from personaplex.compare.verdicts import Expectation
 from personaplex.core.corpus.expect import Expect, pattern, phrase_words
 from personaplex.core.errors import UsageError
 from personaplex.core.faults import field_faults, first_faults
+from personaplex.core.measures.figures import figures
+from personaplex.core.measures.pooled import Measured
 
 _Stretches = list[tuple[float, float]]
 
+_NOT_MEASURED = "not measured: `personaplex measure` does it, or says why it can't"
 _NO_ACTIVITY = "the transcript has no activity: it was made by an older version"
 
 
@@ -29,13 +32,31 @@ def read_expect(expect: Any, where: str) -> dict[str, Any]:
     return found
 
 
-def check_expectations(expect: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[Expectation, ...]:
+def check_expectations(
+    expect: Mapping[str, Any], document: Mapping[str, Any], measured: Measured | None = None
+) -> tuple[Expectation, ...]:
     """An expectation for each single thing that `expect` asks of a transcript, each phrase of a list its own.
 
-    Raises UsageError for an `expect` that makes no sense.
+    `measured` is the call's turn-taking, if that was measured. Raises UsageError for an `expect` that makes no sense.
     """
     asked = Expect.model_validate(read_expect(dict(expect), str(document.get("id", "an item"))))
-    return tuple(_checks(asked, document))
+    return (*_checks(asked, document), *_measures(asked, measured))
+
+
+def _measures(asked: Expect, measured: Measured | None) -> Iterator[Expectation]:
+    """Whether each measure lies within its bounds; one without a value can't be said to."""
+    found = figures([measured]) if asked.measures and measured is not None else {}
+    for name, bounds in asked.measures.items():
+        told = f"measures {name} {bounds}"
+        figure = found.get(name)
+        if measured is None:
+            yield Expectation(told, passed=False, detail=_NOT_MEASURED)
+        elif figure is None:
+            yield Expectation(told, passed=False, detail="no side of the call has this measure")
+        elif figure.value is None:
+            yield Expectation(told, passed=False, detail="the call has nothing to measure it by")
+        else:
+            yield Expectation(told, bounds.holds(figure.value), f"{figure.value:g}, of {figure.count}")
 
 
 def _checks(asked: Expect, document: Mapping[str, Any]) -> Iterator[Expectation]:

@@ -55,7 +55,8 @@ def compare_items(
     if expected is None or got is None or expected.document is None or got.document is None:
         return _not_compared(expected, got)
     verdicts, difference = _verdicts(expected, got, tolerances)
-    expectations = check_expectations(got.expect or expected.expect, got.document)
+    measured = None if got.measures is None else got.measures.measured
+    expectations = check_expectations(got.expect or expected.expect, got.document, measured)
     unmet = (f"{one.name}: {one.detail}" for one in expectations if not one.passed)
     faults = [*_foreign(expected, got), *_faults(verdicts, level), *unmet]
     return ItemComparison(

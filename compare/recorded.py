@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -10,6 +11,7 @@ from personaplex.compare.expectations import read_expect
 from personaplex.compare.verdicts import Recorded
 from personaplex.core.corpus.results import RESULTS, ResultRow, read_results
 from personaplex.core.errors import UsageError
+from personaplex.core.measures.rows import Call, read_measures
 
 
 def read_run(path: Path) -> dict[str, Recorded]:
@@ -39,12 +41,14 @@ def _read_folder(folder: Path) -> dict[str, Recorded]:
         for name, row in rows.items()
         if row.get("status") == "failed"
     }
+    measures = read_measures(folder)
     for file in _json_files(folder):
         name = file.relative_to(folder).with_suffix("").as_posix()
         # Of an item that has failed, what lies there is an earlier run's answer.
         document = None if name in run else read_document(file)
         if document is not None:
-            run[name] = _recorded(name, document, file.parent, expects.get(name, {}))
+            item = _recorded(name, document, file.parent, expects.get(name, {}))
+            run[name] = replace(item, measures=_of_this_answer(measures.get(name), document))
     return {name: run[name] for name in sorted(run)}
 
 
@@ -63,6 +67,12 @@ def _json_files(folder: Path) -> list[Path]:
 
 def _unreadable(error: OSError) -> NoReturn:
     raise UsageError(f"{error.filename}: {error.strerror}", "make the folder readable to this user") from error
+
+
+def _of_this_answer(measures: Call | None, document: Mapping[str, Any]) -> Call | None:
+    """Measures, unless another answer was measured, before the item was run again."""
+    is_other = measures is None or measures.made.pcm_sha256 != document["output"]["pcm_sha256"]
+    return None if is_other else measures
 
 
 def _failure(row: ResultRow) -> str:

@@ -5,9 +5,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from personaplex.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from personaplex.core.measures.rows import Call  # which imports numpy; the command line's options need none
 
 
 class Rung(StrEnum):
@@ -75,7 +78,7 @@ class Recorded:
 
     `document` is its transcript, or a golden's part of one; None if it failed, and `failure` then says why. `tokens`
     and `audio` are files, where there are some; a golden holds its tokens in its document. `expect` is what a
-    manifest's row asks of the answer.
+    manifest's row asks of the answer. `measures` are of this very answer, where it was measured.
     """
 
     id: str
@@ -84,6 +87,7 @@ class Recorded:
     tokens: Path | None = None
     audio: Path | None = None
     expect: Mapping[str, Any] = field(default_factory=dict)
+    measures: "Call | None" = None
 
 
 @dataclass(frozen=True)

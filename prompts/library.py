@@ -6,6 +6,7 @@ Only `{identifier}` is a field; any other brace is plain text.
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 
 from personaplex.core.errors import UsageError
@@ -52,3 +53,18 @@ def render(name: str, values: Mapping[str, str]) -> str:
 
 def _listed(given: list[str]) -> str:
     return f"field{'s' if len(given) > 1 else ''} {', '.join(given)}"
+
+
+def named(prompt: str) -> str | None:
+    """The role that a prompt's text is of, with any values of its fields; None if it is of none."""
+    return next((name for name, form in _forms() if form.fullmatch(prompt.strip())), None)
+
+
+@cache
+def _forms() -> list[tuple[str, re.Pattern[str]]]:
+    """Each role and what its rendered texts match, those of the most letters of their own first."""
+    forms = {}
+    for name in names():
+        letters = _FIELD.sub("\0", text(name)).split("\0")
+        forms[name] = (sum(map(len, letters)), re.compile("(.*?)".join(map(re.escape, letters)), re.DOTALL))
+    return [(name, form) for name, (_, form) in sorted(forms.items(), key=lambda one: -one[1][0])]

@@ -23,11 +23,13 @@ from personaplex.cli import comparison, interrupts
 from personaplex.cli.main import run
 from personaplex.core.answers import flags, transcript
 from personaplex.core.answers.exports import EXPORTERS, Transcript
-from personaplex.core.audio import activity, levels
+from personaplex.core.audio import activity, levels, power
 from personaplex.core.config import FRAME_RATE, PERSONAPLEX_7B, seconds
 from personaplex.core.corpus import expect, manifest, results
 from personaplex.core.errors import InputError, ModelError, PersonaplexError, UsageError, VoiceError
 from personaplex.core.machine import memory
+from personaplex.core.measures import bootstrap, events, figures, pooled, tracks
+from personaplex.core.measures import rows as measures
 from personaplex.core.sampling import draw
 
 ROOT = Path(__file__).parents[1]
@@ -176,6 +178,52 @@ class TestTranscript:
             f"shorter than {activity.SHORTEST_STRETCH} s is left out",
         ):
             assert said in " ".join(text.split())
+
+
+class TestMeasures:
+    def test_units_and_turns(self) -> None:
+        text = " ".join(section("docs/measures.md", "## From sound to turns").split())
+        for said in (
+            f"windows of {1000 / power.WINDOWS:g} ms",
+            f"over −{-levels.QUIET_DBFS:g} dBFS",
+            f"no more than {activity.SPEECH_RANGE_DB:g} dB under",
+            f"a pause of {tracks.UNIT_PAUSE} s or more; under {tracks.SHORTEST_UNIT} s it is a click",
+            f"less than {tracks.TURN_PAUSE:g} s of silence",
+            f"within {tracks.WORD_REACH} s",
+        ):
+            assert said in text
+
+    def test_events(self) -> None:
+        text = section("docs/measures.md", "## Events")
+        fields = {field.name for field in dataclasses.fields(events.Event)}
+        assert names(text) == list(events.Kind)
+        assert {name for cells in table(text) for name in re.findall(r"`([^`]+)`", cells[1])} <= fields
+        for said in (
+            f"under {events.SHORT:g} s in all with at most {events.NO_TAKEOVER_WORDS} words",
+            f"{events.INSIDE} s or more after its start, and {events.INSIDE} s or more before its end",
+            f"({events.SHORT:g} s or more, or over {events.BACKCHANNEL_WORDS} words)",
+            f"within {events.YIELD_WITHIN:g} s",
+            f"under {events.SHORT:g} s with at most {events.BACKCHANNEL_WORDS} words",
+            f"for {events.DEAD_AIR:g} s or more",
+            f"the call ends within {tracks.TURN_PAUSE:g} s",
+        ):
+            assert said in " ".join(text.split())
+
+    def test_figures(self) -> None:
+        text = section("docs/measures.md", "## Figures")
+        whose = {"each side": "side", "both": "both", "the agent": "listener", "both, each side": "either"}
+        described = {name: whose[cells[1]] for cells in table(text) for name in re.findall(r"`(\w+)`", cells[0])}
+        assert described.keys() == figures.DEFINITIONS.keys()
+        assert described == {name: one.of.value for name, one in figures.DEFINITIONS.items()}
+        assert f"fewer than {pooled.FEW} events" in text
+        text = section("docs/measures.md", "## Two runs")
+        assert f"{100 * bootstrap.SHARE:.0f} % of {bootstrap.DRAWS:,} draws" in text
+
+    def test_rows(self) -> None:
+        made = measures.Made("a", "v", "r", 1, "energy", 0.08, "0", "0")
+        call = measures.Call(made, pooled.Measured(1.0, ("caller", "agent"), ("agent",), {}, []))
+        failed = measures.failed_row("a", InputError("what", "mend"))
+        assert set(names(section("docs/measures.md", "## Rows of `measures.jsonl`"))) == {*call.row, *failed}
 
 
 def flat(value: Any, above: str = "") -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from personaplex.cli import options as o
+from personaplex.cli.commands.measure import Vad, measure_into
 from personaplex.cli.console import LogLevel, configure, log, result, summary
 from personaplex.core.config import FRAME_RATE
 from personaplex.core.errors import UsageError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from personaplex.runs.batch import Outcome
     from personaplex.runs.forecast import Forecast
     from personaplex.runs.ledger import Counts
+    from personaplex.runs.measures.measuring import RunMeasures
 
 EXAMPLE = "Example: personaplex batch calls/ -o answers/ --voice-prompt NATM1"
 
@@ -88,6 +90,9 @@ def batch(
     ] = None,
     retry_failed: Annotated[
         bool, o.option("--retry-failed", panel=o.RUN, help="Run only the items that results.jsonl has as failed.")
+    ] = False,
+    measure: Annotated[
+        bool, o.option("--measure", panel=o.RUN, help="Measure turn-taking at the end, as `personaplex measure` does.")
     ] = False,
     dry_run: Annotated[bool, o.option("--dry-run", panel=o.RUN, help="Show what would be done, and stop.")] = False,
     model: o.ModelName = None,
@@ -165,11 +170,23 @@ def batch(
     if dry_run:
         _show_forecast(forecast(request), as_json)
         return
+    if measure:
+        from personaplex.runs.measures.measuring import check_places
+
+        check_places(output_dir)
     observer = BatchObserver(not quiet)
     outcome = run_batch(request, observer)
     code = ended(outcome.counts, outcome.stopped, observer.interrupted)
-    _show_summary(outcome, str(output_dir), as_json)
-    raise typer.Exit(code)
+    measured = _measured(outcome, output_dir, not quiet) if measure else None
+    _show_summary(outcome, str(output_dir), as_json, measured)
+    raise typer.Exit(code or int(bool(measured and measured.failed)))
+
+
+def _measured(outcome: "Outcome", output: Path, is_shown: bool) -> "RunMeasures | None":
+    """Measure what a batch has answered; nothing if it was interrupted, or has no answers."""
+    if outcome.stopped or not outcome.counts.done + outcome.counts.skipped:
+        return None
+    return measure_into(output, output, None, Vad.energy, is_shown)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -225,11 +242,13 @@ def _show_forecast(found: "Forecast", as_json: bool) -> None:
         result(f"would fail    {shown(text)}")
 
 
-def _show_summary(outcome: "Outcome", output: str, as_json: bool) -> None:
+def _show_summary(outcome: "Outcome", output: str, as_json: bool, measured: "RunMeasures | None") -> None:
     counts = outcome.counts
     if as_json:
         document = asdict(counts) | {"times_real_time": round(counts.times_real_time, 2), "output": output}
         document |= {"passed_over": outcome.passed_over.document()}
+        if measured is not None:
+            document["measures"] = measured.document
         result(json.dumps(document, ensure_ascii=False))
         return
     summary(f"done     {counts.done:,}")
@@ -243,3 +262,8 @@ def _show_summary(outcome: "Outcome", output: str, as_json: bool) -> None:
         summary(line)
     audio, spent = f"{counts.audio_seconds:,.1f} s of audio", f"{counts.seconds:,.1f} s"
     summary(f"{audio} in {spent}: {counts.times_real_time:.2f} × real time; results in {output}")
+    if measured is not None:
+        from personaplex.cli.measures import show_measures
+
+        summary("")
+        show_measures(measured, summary)

@@ -7,6 +7,7 @@ import jinja2
 import numpy as np
 
 from personaplex.compare.identity import identity_summary
+from personaplex.compare.reports.parts import templates
 from personaplex.compare.reports.sound import COLUMNS, HEIGHT, mp3_uri, outline
 from personaplex.compare.reports.telling import change, place, plural, values
 from personaplex.compare.reports.transcripts import ShownWord, side_by_side
@@ -84,13 +85,7 @@ def write_page(comparison: Comparison, path: Path, limit: int = 50) -> None:
 
 
 def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates(Path(__file__).parent)
     environment.filters.update(kind=_kind, plural=plural, values=values)
     environment.globals["mark"] = _rung_mark
     return environment.get_template("page.html")

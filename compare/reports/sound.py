@@ -22,13 +22,18 @@ _LEVEL = 0.6
 
 def mp3_uri(samples: Samples) -> str:
     """24 kHz audio `[N]` as a data URI of an MP3 that decodes to N samples."""
-    mp3 = io.BytesIO()
+    return "data:audio/mpeg;base64," + base64.b64encode(mp3(samples)).decode()
+
+
+def mp3(samples: Samples) -> bytes:
+    """24 kHz audio `[N]` as an MP3 that decodes to N samples."""
+    made = io.BytesIO()
     with soundfile.SoundFile(
-        mp3, "w", SAMPLE_RATE, 1, "MPEG_LAYER_III", format="MP3", bitrate_mode="CONSTANT", compression_level=_LEVEL
+        made, "w", SAMPLE_RATE, 1, "MPEG_LAYER_III", format="MP3", bitrate_mode="CONSTANT", compression_level=_LEVEL
     ) as file:
         for start in range(0, len(samples), BLOCK):
             file.write(samples[start : start + BLOCK].clip(-1, 1))
-    return "data:audio/mpeg;base64," + base64.b64encode(mp3.getbuffer()).decode()
+    return made.getvalue()
 
 
 def outline(samples: Samples, columns: int, full_scale: float) -> str:

@@ -25,10 +25,19 @@ def caller_frames(samples: NDArray[np.float32]) -> NDArray[np.bool_]:
     that the noise of a telephone line is not speech. Where speech fills less of a recording than lies above the
     percentile, noise over `QUIET_DBFS` can't be told from it.
     """
-    power = frame_power(samples)
+    return recorded_speech(frame_power(samples))
+
+
+def recorded_speech(power: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which frames of a recording hold speech, as `caller_frames` tells it, by the mean square of each `[F]`."""
     if not len(power):
         return np.zeros(0, dtype=bool)
     floor = np.percentile(power, LOUD_PERCENTILE) * 10 ** (-SPEECH_RANGE_DB / 10)
+    return sounding(power, floor)
+
+
+def sounding(power: NDArray[np.float64], floor: float = 0.0) -> NDArray[np.bool_]:
+    """Which frames are not quiet, and louder than `floor`, by the mean square of each `[F]`."""
     active: NDArray[np.bool_] = power > max(10 ** (QUIET_DBFS / 10), floor)
     return active
 

@@ -7,6 +7,7 @@ and width. The block size is fixed: the same file gives the same samples, bit fo
 import hashlib
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -86,9 +87,7 @@ def read(
     """
     with opened(path) as source:
         header = source.header
-        index = _channel_index(path, channel, header.channels)
-        start, count = _part_bounds(path, header, offset, duration)
-        part = _Part(path, source, index, start)
+        part, count = _part(path, source, channel, offset, duration)
         chunks = list(_resampled(part.blocks(count), header.sample_rate, rate))
         told = list(source.warnings)
     if part.frames < count and CUT_SHORT not in told:
@@ -101,13 +100,36 @@ def read(
     samples = np.concatenate([*chunks, np.zeros(missing, np.float32)])[:length]
     info = AudioInfo(
         path=Path(str(path)),
-        sha256=path.sha256 if isinstance(path, Sound) else _sha256(path),
+        sha256=path.sha256 if isinstance(path, Sound) else sha256(path),
         sample_rate=header.sample_rate,
         channels=header.channels,
         channel=channel,
         duration=part.frames / header.sample_rate,
     )
-    return Recording(samples, info, (*_warnings(part, index), *told))
+    return Recording(samples, info, (*_warnings(part), *told))
+
+
+@contextmanager
+def part_of(
+    path: Path, *, channel: str = "mix", offset: float = 0.0, duration: float | None = None, rate: int | None = None
+) -> Iterator[tuple[int, Iterator[Samples]]]:
+    """One channel of a part of a file in blocks, and how many samples a second they have: `rate`, or the file's own.
+
+    The other arguments are those of `read`. Raises as that does, but for a part that turns out to hold nothing.
+    """
+    with opened(path) as source:
+        part, count = _part(path, source, channel, offset, duration)
+        own = source.header.sample_rate
+        yield rate or own, _resampled(part.blocks(count), own, rate or own)
+
+
+def _part(
+    path: Path | Sound, source: Source, channel: str, offset: float, duration: float | None
+) -> tuple["_Part", int]:
+    """One channel of a part of an open file, and the frames that it is said to have."""
+    index = _channel_index(path, channel, source.header.channels)
+    start, count = _part_bounds(path, source.header, offset, duration)
+    return _Part(path, source, index, start), count
 
 
 def _channel_index(path: Path | Sound, channel: str, channels: int) -> int | None:
@@ -145,7 +167,7 @@ class _Part:
     """One channel of a part of an open file, a block at a time, and what was met on the way."""
 
     def __init__(self, path: Path | Sound, source: Source, channel: int | None, start: int) -> None:
-        self._path, self._source, self._channel, self._start = path, source, channel, start
+        self._path, self._source, self.channel, self._start = path, source, channel, start
         self._rate = source.header.sample_rate
         self.frames = 0
         self.beyond = 0  # samples beyond full scale
@@ -170,7 +192,7 @@ class _Part:
     def _checked(self, block: Samples) -> Samples:
         """The chosen channel of a block [F, C], counted."""
         with np.errstate(invalid="ignore", over="ignore"):  # of infinite samples, told below
-            samples: Samples = block.mean(axis=1) if self._channel is None else block[:, self._channel]
+            samples: Samples = block.mean(axis=1) if self.channel is None else block[:, self.channel]
         finite = np.isfinite(samples)
         if not finite.all():
             time = self._seconds(int(np.argmin(finite)))
@@ -195,7 +217,8 @@ def _resampled(blocks: Iterator[Samples], source: int, rate: int) -> Iterator[Sa
     yield stream.resample_chunk(np.zeros(0, np.float32), last=True)
 
 
-def _warnings(part: _Part, channel: int | None) -> Iterator[str]:
+def _warnings(part: _Part) -> Iterator[str]:
+    channel = part.channel
     silent = [str(index) for index, heard in enumerate(part.heard) if not heard]
     if part.heard.any() and channel is None and silent:
         yield f"silent channels (counted from 0): {', '.join(silent)}; mixing them in makes the others quieter"
@@ -205,6 +228,7 @@ def _warnings(part: _Part, channel: int | None) -> Iterator[str]:
         yield f"samples beyond full scale (±1), used as they are: {part.beyond}"
 
 
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
+    """SHA-256, in hex, of a file's bytes; raises `InputError`."""
     with reading(path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

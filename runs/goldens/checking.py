@@ -14,6 +14,7 @@ from personaplex.core.errors import UsageError
 from personaplex.runs.batch import Outcome, run_batch
 from personaplex.runs.goldens.again import Rerun, batch_again
 from personaplex.runs.goldens.recording import golden_document, golden_settings
+from personaplex.runs.measures.measuring import measure_run
 from personaplex.runs.observer import Observer
 from personaplex.runs.settings import RunRecord, read_record
 
@@ -82,6 +83,8 @@ def held_again(folder: Path, rerun: Rerun, check: Check, observer: Observer) -> 
         if outcome.stopped:
             yield outcome
             return
+        if any(item.expect.get("measures") for item in goldens.items.values()):
+            measure_run(output).write(output)
         found = read_run(output)
         got = {name: found[name] for name in goldens.calls if name in found}  # the folder may hold other runs' too
         items = {

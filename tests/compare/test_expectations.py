@@ -1,5 +1,6 @@
 """What a row expects of an answer, and whether the answer keeps to it."""
 
+import re
 from typing import Any
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from personaplex.compare.expectations import check_expectations
 from personaplex.compare.verdicts import Expectation
 from personaplex.core.errors import UsageError
+from personaplex.core.measures.events import Event, Kind
+from personaplex.core.measures.pooled import Measured
 
 
 def said(text: str, wanted: str, document: Any) -> bool:
@@ -114,3 +117,40 @@ def test_an_older_transcript_can_not_be_held_to_turns(document: Any) -> None:
 def test_what_makes_no_sense_is_an_error(document: Any) -> None:
     with pytest.raises(UsageError, match=r"^call: expect: max_overlap: .*; min_words: "):
         check_expectations({"max_overlap": -1, "min_words": -1}, document())
+
+
+def test_measures_are_held_to_their_bounds(document: Any) -> None:
+    measured = Measured(60.0, ("caller", "agent"), ("agent",), {"caller": None, "agent": 3}, [Event(Kind.gap, 1, 2)])
+    asked = {
+        "gaps_per_minute": {"min": 1, "max": 2},
+        "gap_seconds_per_minute": {"max": 0.5},
+        "yield_rate.agent": {"min": 0.5},
+        "yield_rate.b": {"min": 0.5},
+    }
+    assert check_expectations({"measures": asked}, document(), measured) == (
+        Expectation("measures gaps_per_minute min 1 max 2", True, "1, of 1"),
+        Expectation("measures gap_seconds_per_minute max 0.5", False, "1, of 1"),
+        Expectation("measures yield_rate.agent min 0.5", False, "the call has nothing to measure it by"),
+        Expectation("measures yield_rate.b min 0.5", False, "no side of the call has this measure"),
+    )
+
+
+def test_measures_of_a_run_that_was_not_measured_are_not_met(document: Any) -> None:
+    (found,) = check_expectations({"measures": {"gaps_per_minute": {"max": 9}}}, document())
+    assert (found.passed, found.detail) == (False, "not measured: `personaplex measure` does it, or says why it can't")
+
+
+@pytest.mark.parametrize(
+    ("measures", "told"),
+    [
+        ({"gaps": {"max": 1}}, 'there is no measure "gaps"'),
+        ({"yield_rate": {"max": 1}}, 'there is no measure "yield_rate"; yield_rate.agent is one'),
+        ({"gaps_per_minute": {}}, "gives neither min nor max"),
+        ({"gaps_per_minute": {"min": 2, "max": 1}}, "min 2 is over max 1"),
+        ({"gaps_per_minute": {"least": 1}}, "Extra inputs are not permitted"),
+        ({"gaps_per_minute": 3}, "gaps_per_minute"),
+    ],
+)
+def test_measures_that_make_no_sense_are_told(document: Any, measures: dict[str, object], told: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(told)):
+        check_expectations({"measures": measures}, document())
