@@ -6,7 +6,7 @@ Goldens keep the half of it that every call is run with.
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     BeforeValidator,
@@ -74,6 +74,7 @@ class EngineSettings:
     dtype: Dtype
     threads: Annotated[int, Field(ge=1, le=1024)] | None
     slots: Annotated[int, Field(ge=1)] | None
+    quantize: Literal["int8"] | None = None
     recorded: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -164,7 +165,9 @@ def run_record(request: BatchRequest, run: Run, passed_over: PassedOver, started
             _text(options.overrides.mimi),
             _text(options.overrides.tokenizer),
         ),
-        engine=EngineSettings(engine.device, Dtype(engine.dtype), engine.threads, engine.slots, asdict(engine)),
+        engine=EngineSettings(
+            engine.device, Dtype(engine.dtype), engine.threads, engine.slots, engine.quantize, asdict(engine)
+        ),
         volatile=started,
         passed_over=passed_over.document(),
     )

@@ -11,7 +11,7 @@ import typer
 from personaplex.cli import options as o
 from personaplex.cli.console import LogLevel, configure, result, summary
 from personaplex.core.errors import ModelError, UsageError
-from personaplex.runs.choices import Dtype
+from personaplex.runs.choices import Dtype, Quantize
 
 if TYPE_CHECKING:
     from personaplex.core.machine.memory import ModelSize
@@ -42,18 +42,18 @@ def info(
         o.option("--seconds", panel=o.INPUT, min=0.08, max=86_400, help="The longest call, its prompt included."),
     ] = 240.0,
     dtype: o.DtypeName = Dtype.auto,
+    quantize: o.QuantizeOption = Quantize.none,
     tensors: Annotated[bool, o.option("--tensors", panel=o.OUTPUT, help="List every tensor by itself.")] = False,
     as_json: o.AsJson = False,
 ) -> None:
     """Show a model's tensors, parameters and the memory that it needs. Nothing is loaded or downloaded."""
     from personaplex.core.config import FRAME_RATE
-    from personaplex.core.machine.memory import model_size
     from personaplex.core.weights.layout import lm_layout, mimi_layout
     from personaplex.runs.models.known import known_model
 
     known = known_model(name)
     model, config = known.name, known.config
-    size = model_size(config, slots, round(seconds * FRAME_RATE), known.width(dtype))
+    size = known.size(slots, round(seconds * FRAME_RATE), dtype, quantize)
     shapes = {
         f"{part}.{key}": place.shape
         for part, layout in (("lm", lm_layout(config.lm)), ("mimi", mimi_layout(config.mimi)))

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from personaplex.core.config import CODEBOOKS, FRAME_SAMPLES, PERSONAPLEX_7B, USER, DepthConfig, ModelConfig
 from personaplex.core.engine.live import BUDGET_MS
@@ -24,6 +24,7 @@ from personaplex.core.engine.session import Persona
 from personaplex.core.engine.slots import Engine, Watch
 from personaplex.core.lm.model import LM
 from personaplex.core.mimi.codec import CHUNK_FRAMES, Mimi
+from personaplex.core.nn.int8 import LARGEST, quantised
 from personaplex.core.nn.precision import settle
 from personaplex.core.sampling.draw import Sampling
 
@@ -64,19 +65,25 @@ class BenchRow:
     ticks_over_budget: float
 
 
-def random_model(config: ModelConfig, device: torch.device, dtype: torch.dtype, seed: int) -> tuple[LM, Mimi]:
-    """A model of these shapes with values of about the size that real weights have."""
+def random_model(
+    config: ModelConfig, device: torch.device, dtype: torch.dtype, seed: int, int8: bool = False
+) -> tuple[LM, Mimi]:
+    """A model of these shapes with values of about the size that real weights have, its temporal layers in `int8`."""
     settle()
     with torch.device("meta"):
         lm, mimi = LM(config.lm), Mimi(config.mimi)
+        if int8:
+            lm.temporal.hold_int8()
     return _filled(lm, device, dtype, seed), _filled(mimi, device, torch.float32, seed)
 
 
 def _filled(module: AnyModule, device: torch.device, dtype: torch.dtype, seed: int) -> AnyModule:
     generator = torch.Generator().manual_seed(seed)
     pattern = (torch.rand(_PATTERN, generator=generator) * 2 - 1).to(device, dtype)
-    values = {}
+    values: dict[str, Tensor] = {}
     for name, parameter in module.named_parameters():
+        if name in values:  # a scale, which came with its weight
+            continue
         flat = torch.empty(parameter.numel(), device=device, dtype=dtype)
         for start in range(0, len(flat), _PATTERN):
             part = flat[start : start + _PATTERN]
@@ -87,6 +94,9 @@ def _filled(module: AnyModule, device: torch.device, dtype: torch.dtype, seed: i
         else:
             flat *= math.sqrt(3 / max(1, parameter.shape[-1]))
         values[name] = flat.view(parameter.shape)
+        if parameter.dtype is torch.int8:
+            values[name], largest = quantised(values[name])
+            values[name.removesuffix("weight") + "scale"] = largest / LARGEST
     module.load_state_dict(values, strict=True, assign=True)
     return module.requires_grad_(False).eval()
 

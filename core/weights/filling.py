@@ -31,9 +31,7 @@ _OLD_NAMES = {
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
 
-def load_lm(
-    path: Path, config: LMConfig, device: torch.device, dtype: torch.dtype | None, int8: bool = False
-) -> LM:
+def load_lm(path: Path, config: LMConfig, device: torch.device, dtype: torch.dtype | None, int8: bool = False) -> LM:
     """The language model in the checkpoint `path`, in `dtype`, or as stored for None.
 
     Its temporal layers are in int8 if asked for, or if they are stored so.
