@@ -64,8 +64,8 @@ CONFIG = ModelConfig(
 )
 
 
-def load(device: torch.device, dtype: torch.dtype | None = None, int8: bool = False) -> Model:
-    """The model, its weights made in memory; `dtype` None is float32. `int8` quantises the temporal layers."""
+def load(device: torch.device, dtype: torch.dtype | None = None) -> Model:
+    """The model, its weights made in memory; `dtype` None is float32."""
     settle()
     digest = hashlib.sha256()
     with torch.device("meta"):
@@ -78,8 +78,6 @@ def load(device: torch.device, dtype: torch.dtype | None = None, int8: bool = Fa
         placed = {name: value.to(device, kept) for name, value in values.items()}
         module.load_state_dict(placed, strict=True, assign=True)
         module.requires_grad_(False).eval()
-    if int8:
-        lm.temporal.hold_int8()
     tokenizer = Tokenizer(model_folder(NAME) / CONFIG.files.tokenizer)
     return Model(NAME, f"seed-{SEED}", digest.hexdigest(), CONFIG, lm, mimi, tokenizer)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from personaplex.cli import options as o
-from personaplex.cli.console import LogLevel, configure, result, summary
+from personaplex.cli.console import LogLevel, configure, notice, result, summary
 from personaplex.core.errors import ModelError, UsageError
 from personaplex.runs.choices import Dtype, Quantize
 
@@ -60,13 +60,53 @@ def info(
         for key, place in layout.items()
         if not place.optional
     }
+    origin = config.quantized
     if as_json:
-        result(json.dumps({"model": model, **size.as_dict(), "tensors": shapes}, indent=2))
+        about = {"quantized": origin and asdict(origin), **size.as_dict()}
+        result(json.dumps({"model": model, **about, "tensors": shapes}, indent=2))
         return
     for line in _tensor_lines(shapes, tensors):
         result(line)
     for line in _summary(model, size, slots, seconds):
         result(line)
+    if origin is not None:
+        result(f"made from   {origin.name} {origin.revision}".rstrip() + f", weights_sha256 {origin.weights_sha256}")
+
+
+@app.command("quantize", epilog="Example: personaplex models quantize nvidia/personaplex-7b-v1 -o personaplex-7b-int8")
+def quantize(
+    source: Annotated[str, typer.Argument(help="Hub id, or directory.")],
+    output_dir: Annotated[
+        Path, o.option("--output-dir", "-o", panel=o.OUTPUT, help="Folder for the new model: new, or empty.")
+    ],
+    revision: o.Revision = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    log_level: o.Level = LogLevel.warning,
+) -> None:
+    """Write a model directory with the large layers in int8, which needs no more than half the memory and the disk.
+
+    It computes what `--quantize int8` computes with the source, and loads without it. One layer at a time is in memory.
+    """
+    configure(log_level, quiet)
+    from personaplex.core.weights.quantizing import quantize as write
+    from personaplex.runs.models.located import with_voices
+    from personaplex.samples import tiny
+
+    if source == tiny.NAME:
+        raise UsageError("tiny is made in memory: there is nothing to quantise", "run it with --quantize int8")
+    files = with_voices(source, revision)
+    size = write(files, output_dir, _counted)
+    if as_json:
+        result(json.dumps({"model": str(output_dir), "source": files.name, "lm_bytes": size}, indent=2))
+    else:
+        summary(f"{output_dir}: the language model takes {size / 2**30:.2f} GiB")
+
+
+def _counted(done: int, of: int) -> None:
+    """Tell now and then how far it is."""
+    if done == of or done % max(1, of // 4) == 0:
+        notice(f"{done} of {of} tensors written")
 
 
 def _tensor_lines(shapes: dict[str, tuple[int, ...]], singly: bool) -> list[str]:

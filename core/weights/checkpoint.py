@@ -102,10 +102,10 @@ def _lazy(path: Path, file: Any, name: str) -> StoredTensor:
             raise ModelError(f"{path}: {name} can't be read ({error})", DAMAGED) from error
         return tensor
 
-    return StoredTensor(tuple(view.get_shape()), _DTYPES.get(view.get_dtype(), torch.float32), read)
+    return StoredTensor(tuple(view.get_shape()), STORED_AS.get(view.get_dtype(), torch.float32), read)
 
 
-_DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16, "I8": torch.int8}
+STORED_AS = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16, "I8": torch.int8}
 
 
 def _open_pickled(path: Path) -> Checkpoint:

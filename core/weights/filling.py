@@ -93,7 +93,7 @@ def fill(
         if place.target is None:
             continue
         if place.target in matrices:
-            weight, largest = _in_int8(name, checkpoint[name], path)
+            weight, largest = in_int8(name, checkpoint[name], path)
             values[f"{place.target}.weight"].copy_(weight)
             values[f"{place.target}.scale"].copy_(largest / LARGEST)
             continue
@@ -105,13 +105,14 @@ def fill(
     return module.requires_grad_(False).eval()
 
 
-def _in_int8(name: str, tensor: StoredTensor, path: Path) -> tuple[Tensor, Tensor]:
+def in_int8(name: str, tensor: StoredTensor, path: Path) -> tuple[Tensor, Tensor]:
     """A whole weight in int8, and the largest value of each row, quantised now unless it is stored so."""
     weight = tensor.read(None)
     refuse_zeros(name, weight, path)
-    if tensor.largest is not None:
-        return weight, tensor.largest.read(None).float()
-    weight, largest = quantised(weight)
+    if tensor.largest is None:
+        weight, largest = quantised(weight)
+    else:
+        largest = tensor.largest.read(None).float()
     if not largest.isfinite().all():
         raise ModelError(f"{path}: {name} holds values that are no numbers", "use a checkpoint that is not damaged")
     return weight, largest

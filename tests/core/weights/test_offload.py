@@ -39,6 +39,13 @@ def unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LM, "_check_packed", lambda _: None)
 
 
+def loaded(dtype: torch.dtype, int8: bool) -> Model:
+    model = tiny.load(CPU, dtype)
+    if int8:
+        model.lm.temporal.hold_int8()
+    return model
+
+
 def places(layer: nn.Module) -> list[int]:
     return [parameter.data_ptr() for parameter in layer.parameters()]
 
@@ -46,12 +53,12 @@ def places(layer: nn.Module) -> list[int]:
 @pytest.mark.parametrize(("dtype", "int8"), [(torch.float32, False), (torch.bfloat16, False), (torch.bfloat16, True)])
 def test_a_visiting_layer_computes_the_same(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, int8: bool) -> None:
     monkeypatch.setattr("personaplex.core.nn.int8.KERNELS", {"cpu": (HALVES,)})  # with weights as they are
-    plain = tiny.load(CPU, dtype, int8)
+    plain = loaded(dtype, int8)
     for part in plain.lm.modules():
         if isinstance(part, Int8Matrix):
             part.settle(CPU)
     expected = frames(plain)
-    model = tiny.load(CPU, dtype, int8)
+    model = loaded(dtype, int8)
     offload(model, CPU)
     first = model.lm.temporal.layers[0]
     home, seen = places(first), []
