@@ -29,12 +29,14 @@ import torch
 import yaml
 from huggingface_hub import constants
 
+from personaplex.callers.scripts import Script, Turn, read_scripts
 from personaplex.cli.main import command, run
+from personaplex.core.corpus.conversations import KNOWN, LineRow, SamplingRow, SideRow
 from personaplex.samples import tiny
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")))}
-NOT_HERE = ("needs the licence", "needs a GPU", "needs an account")
+NOT_HERE = ("needs the licence", "needs a GPU", "needs an account", "needs espeak-ng")
 CUT = {"README.md": 1.2, "docs/recipes.md": 1.2}  # seconds: it runs many calls, for which their beginnings do
 
 _BLOCK = re.compile(r"(?:^<!-- (?P<mark>[^\n]*) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
@@ -253,9 +255,34 @@ def nothing_more() -> None:
     """Its blocks say it all."""
 
 
+def talk_is_true() -> None:
+    first, _ = rows("talks")
+    assert (first["id"], first["ticket"], first["duration"]) == ("table", "A-17", 4)
+    document = json.loads(Path("talks/table.json").read_text(encoding="utf-8"))
+    assert {turn["speaker"] for turn in document["segments"]} == {"a", "b"}
+    page = (ROOT / "docs/talk.md").read_text(encoding="utf-8")
+    known = {
+        *KNOWN,
+        *SideRow.model_fields,
+        *LineRow.model_fields,
+        *SamplingRow.model_fields,
+        "both_waiting",
+        "greeting_loop",
+    }
+    assert {name for name in known if f"`{name}`" not in page} == set()
+
+
+def callers_are_true() -> None:
+    (only,) = read_scripts("scripts.jsonl").good
+    assert [turn.breaks_in for turn in only.script.turns] == [False, False, True]
+    page = (ROOT / "docs/callers.md").read_text(encoding="utf-8")
+    assert {name for name in {*Script.model_fields, *Turn.model_fields} if f"`{name}`" not in page} == set()
+
+
 CLAIMS: dict[str, Callable[[], None]] = {
     "README.md": nothing_more,
     "docs/architecture.md": architecture_is_true,
+    "docs/callers.md": callers_are_true,
     "docs/gpu.md": nothing_more,
     "docs/manifest.md": manifest_is_true,
     "docs/moshi.md": nothing_more,
@@ -264,6 +291,7 @@ CLAIMS: dict[str, Callable[[], None]] = {
     "docs/recipes.md": recipes_are_true,
     "docs/regression.md": regression_is_true,
     "docs/reproducibility.md": reproducibility_is_true,
+    "docs/talk.md": talk_is_true,
     "docs/transcript.md": nothing_more,
     "docs/troubleshooting.md": troubleshooting_is_true,
     "docs/voices.md": nothing_more,
