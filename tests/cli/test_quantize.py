@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from tests.conftest import BuildModel
 
 INT8 = ("--quantize", "int8")
+BRIEF = ("--text-prompt", "Be brief.")  # for a context of 64
 
 
 @pytest.fixture
 def calls(desk: Desk) -> Desk:
     """A desk with two calls."""
     for seed, name in enumerate("ab"):
-        desk.sound(f"{name}.wav", desk.noise(0.1, seed=seed))
+        desk.sound(f"{name}.wav", desk.noise(0.6, seed=seed))
     desk.manifest([{"audio_filepath": f"{name}.wav"} for name in "ab"])
     return desk
 
@@ -117,7 +118,7 @@ class TestModelsQuantize:
         assert json.loads(made.out) | {"lm_bytes": 0} == {"model": "made", "source": source.name, "lm_bytes": 0}
         documents = {}
         for name, model, options in (("old", str(source), INT8), ("new", "made", ())):
-            given = ("--input-wav", "call.wav", "--voice-prompt", "voice.wav", "--output-wav", f"{name}.wav")
+            given = ("--input-wav", "call.wav", "--voice-prompt", "voice.wav", "--output-wav", f"{name}.wav", *BRIEF)
             assert desk.run("offline", "--model", model, *given, *options).code == 0
             documents[name] = desk.document(f"{name}.json")
         old, new = documents["old"], documents["new"]
@@ -140,7 +141,18 @@ class TestModelsQuantize:
 
     def test_a_batch_knows_it_for_int8(self, calls: Desk, source: Path) -> None:
         assert calls.run("models", "quantize", str(source), "-o", "made", "--quiet").code == 0
-        given = ("batch", "calls.jsonl", "-o", "out", "--model", "made", "--voice-prompt", "voice.wav", "--json")
+        given = (
+            "batch",
+            "calls.jsonl",
+            "-o",
+            "out",
+            "--model",
+            "made",
+            "--voice-prompt",
+            "voice.wav",
+            "--json",
+            *BRIEF,
+        )
         assert json.loads(calls.run(*given).out)["done"] == 2
         for options in ((), INT8):
             assert json.loads(calls.run(*given, *options).out)["skipped"] == 2
