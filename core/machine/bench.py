@@ -24,7 +24,7 @@ from personaplex.core.engine.session import Persona
 from personaplex.core.engine.slots import Engine, Watch
 from personaplex.core.lm.model import LM
 from personaplex.core.mimi.codec import CHUNK_FRAMES, Mimi
-from personaplex.core.nn.int8 import LARGEST, quantised
+from personaplex.core.nn.int8 import LARGEST, Int8Matrix
 from personaplex.core.nn.precision import settle
 from personaplex.core.sampling.draw import Sampling
 
@@ -80,9 +80,16 @@ def random_model(
 def _filled(module: AnyModule, device: torch.device, dtype: torch.dtype, seed: int) -> AnyModule:
     generator = torch.Generator().manual_seed(seed)
     pattern = (torch.rand(_PATTERN, generator=generator) * 2 - 1).to(device, dtype)
+    in_int8 = (pattern.float() * LARGEST).round().to(torch.int8)
     values: dict[str, Tensor] = {}
+    for name, matrix in module.named_modules():
+        if isinstance(matrix, Int8Matrix):
+            size = matrix.shape.numel()
+            weight = in_int8.repeat(-(-size // _PATTERN))[:size].view(matrix.shape)
+            scale = torch.full(matrix.scale.shape, math.sqrt(3 / matrix.shape[1]) / LARGEST, device=device)
+            values |= {f"{name}.weight": weight, f"{name}.scale": scale}
     for name, parameter in module.named_parameters():
-        if name in values:  # a scale, which came with its weight
+        if name in values:
             continue
         flat = torch.empty(parameter.numel(), device=device, dtype=dtype)
         for start in range(0, len(flat), _PATTERN):
@@ -94,9 +101,6 @@ def _filled(module: AnyModule, device: torch.device, dtype: torch.dtype, seed: i
         else:
             flat *= math.sqrt(3 / max(1, parameter.shape[-1]))
         values[name] = flat.view(parameter.shape)
-        if parameter.dtype is torch.int8:
-            values[name], largest = quantised(values[name])
-            values[name.removesuffix("weight") + "scale"] = largest / LARGEST
     module.load_state_dict(values, strict=True, assign=True)
     return module.requires_grad_(False).eval()
 

@@ -126,7 +126,7 @@ class Int8Matrix(nn.Module):
         if self._kernel is None:
             return F.linear(x, (self.weight * self.scale[:, None]).to(x.dtype))
         self._check_threads(self._kernel, x.device)
-        values, scales = rounded(x.flatten(0, -2))
+        values, scales = rounded(x.reshape(-1, self.shape[1]))
         sums = _in_sizes(self._kernel, values, self.weight)
         # The order of these two products is part of the result.
         out: Tensor = (sums * scales * self.scale).to(x.dtype).unflatten(0, x.shape[:-1])
@@ -147,8 +147,8 @@ def rounded(x: Tensor) -> tuple[Tensor, Tensor]:
     Every step is exact or rounds each value by itself, so no row hangs on another.
     """
     wide = x.float()
-    largest = wide.abs().amax(dim=-1, keepdim=True).clamp_min(TINY)
-    return (wide * (LARGEST / largest)).round().to(torch.int8), largest / LARGEST
+    scales = wide.abs().amax(dim=-1, keepdim=True).clamp_min(TINY) / LARGEST
+    return (wide / scales).round().to(torch.int8), scales
 
 
 def quantised(weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -167,8 +167,10 @@ def _in_sizes(kernel: Kernel, values: Tensor, weight: Tensor) -> Tensor:
     sizes = SIZES_CUDA if values.is_cuda else SIZES
     if len(values) > sizes[-1]:
         return torch.cat([_in_sizes(kernel, part, weight) for part in values.split(sizes[-1])])
-    size = next(size for size in sizes if size >= len(values))
-    return kernel.sums(F.pad(values, (0, 0, 0, size - len(values))), weight)[: len(values)]
+    missing = next(size for size in sizes if size >= len(values)) - len(values)
+    if not missing:
+        return kernel.sums(values, weight)
+    return kernel.sums(F.pad(values, (0, 0, 0, missing)), weight)[:-missing]
 
 
 def is_exact(kernel: Kernel, shape: torch.Size, device: torch.device) -> bool:
