@@ -11,7 +11,7 @@ import typer
 
 from personaplex.cli.console import LogLevel
 from personaplex.core.errors import UsageError
-from personaplex.runs.choices import Alignment, Dtype, LongAudio
+from personaplex.runs.choices import Alignment, Dtype, LongAudio, Quantize
 
 INPUT, PERSONA, SAMPLING, OUTPUT = "Input", "Persona", "Sampling", "Output"
 RUN, MODEL, GENERAL = "Run", "Model", "General"
@@ -153,6 +153,9 @@ TokenizerFile = Annotated[
 ]
 Device = Annotated[str, option("--device", panel=MODEL, help="auto, cuda, cuda:N, mps or cpu.")]
 DtypeName = Annotated[Dtype, option("--dtype", panel=MODEL, help="Type to compute in; auto keeps the stored one.")]
+QuantizeOption = Annotated[
+    Quantize, option("--quantize", panel=MODEL, help="int8: the large layers in int8, in half the memory.")
+]
 CudaGraphs = Annotated[
     Graphs, option("--cuda-graphs", panel=MODEL, help="auto: replay ticks as CUDA graphs, on such a GPU.")
 ]

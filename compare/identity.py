@@ -9,7 +9,7 @@ _PLACES = (
     *("model.weights_sha256", "model.tokenizer_sha256", "prompt.voice_sha256", "prompt.text"),
     *("input.sha256", "input.channel", "input.part"),
     *("engine.device", "engine.device_kind", "engine.products", "engine.rounding"),
-    *("engine.dtype", "engine.threads", "engine.slots", "engine.pace"),
+    *("engine.dtype", "engine.quantize", "engine.threads", "engine.slots", "engine.pace"),
     *("output.align", "output.subtype", "output.sample_rate"),
 )
 _NAMES_OF_WEIGHTS = ("model.name", "model.revision")

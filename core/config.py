@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -113,6 +113,19 @@ class FilesConfig:
 
 
 @dataclass(frozen=True)
+class QuantizedConfig:
+    """What the large layers are in, and the model that they were made of."""
+
+    __pydantic_config__ = _STRICT
+
+    type: Literal["int8"]
+    name: str
+    revision: str
+    weights_sha256: str
+    tokenizer_sha256: str
+
+
+@dataclass(frozen=True)
 class ModelConfig:
     """Everything a model directory's config.json says."""
 
@@ -124,6 +137,7 @@ class ModelConfig:
     silence_codes: list[int]
     sine_codes: list[int]
     files: FilesConfig
+    quantized: QuantizedConfig | None = None
 
     def __post_init__(self) -> None:
         problem = next(_problems(self), None)

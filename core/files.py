@@ -9,6 +9,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -108,6 +109,25 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+@contextmanager
+def placing_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder beside `path` to fill; on success it takes `path`'s place, which is empty or not there.
+
+    On any exception it is removed, and an `OSError` becomes an `InputError` naming `path`.
+    What killed processes left is removed too.
+    """
+    for stale in stale_parts([path]).get(path, ()):
+        shutil.rmtree(stale, ignore_errors=True)
+    part = temporary(path)
+    try:
+        with _writing(path):
+            part.mkdir(parents=True)
+            yield part
+            part.replace(path)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def _check_place(path: Path) -> None:

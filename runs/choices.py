@@ -14,6 +14,13 @@ class Dtype(StrEnum):
     float32 = "float32"
 
 
+class Quantize(StrEnum):
+    """What the temporal layers' weights are held in: the model's own type, or int8 unless they are stored so."""
+
+    none = "none"
+    int8 = "int8"
+
+
 class Alignment(StrEnum):
     """Which frame of the agent stands at the output's start."""
 

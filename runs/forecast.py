@@ -6,7 +6,7 @@ from personaplex.core.answers.leftovers import left_behind
 from personaplex.core.config import FRAME_RATE
 from personaplex.core.corpus.items import PassedOver
 from personaplex.core.errors import PersonaplexError, UsageError
-from personaplex.core.machine.memory import cache_bytes, choose_slots, model_size
+from personaplex.core.machine.memory import cache_bytes, choose_slots
 from personaplex.runs.jobs import is_of_options, planned_frames
 from personaplex.runs.models.known import known_model
 from personaplex.runs.models.located import pick_device
@@ -69,7 +69,7 @@ def forecast(request: BatchRequest) -> Forecast:
             unreadable.append(error.what)
     longest = max(frames, default=0)
     slot = cache_bytes(config, 1, longest + max(prompts, default=PROMPT_ALLOWANCE), width)
-    weights = model_size(config, 1, longest, width).weights_bytes
+    weights = known.size(1, longest, request.model.dtype, request.model.quantize).weights_bytes
     slots = choose_slots(request.slots, len(frames), slot, pick_device(request.model.device), to_load=weights)
     return Forecast(
         items=len(todo.all) + len(todo.refused),

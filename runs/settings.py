@@ -6,7 +6,7 @@ Goldens keep the half of it that every call is run with.
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     BeforeValidator,
@@ -75,6 +75,7 @@ class EngineSettings:
     dtype: Dtype
     threads: Annotated[int, Field(ge=1, le=1024)] | None
     slots: Annotated[int, Field(ge=1)] | None
+    quantize: Literal["int8"] | None = None
     recorded: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -159,7 +160,9 @@ def run_record(request: BatchRequest, run: Run, passed_over: PassedOver, started
         output=OutputSettings(**asdict(outputs), mix=source.mix),
         model=ModelIdentity(run.model.revision, run.model.weights_sha256, asdict(run.model)),
         model_options=model_settings(options),
-        engine=EngineSettings(engine.device, Dtype(engine.dtype), engine.threads, engine.slots, asdict(engine)),
+        engine=EngineSettings(
+            engine.device, Dtype(engine.dtype), engine.threads, engine.slots, engine.quantize, asdict(engine)
+        ),
         volatile=started,
         passed_over=passed_over.document(),
     )

@@ -284,6 +284,7 @@ CLAIMS: dict[str, Callable[[], None]] = {
     "docs/architecture.md": architecture_is_true,
     "docs/callers.md": callers_are_true,
     "docs/gpu.md": nothing_more,
+    "docs/int8.md": nothing_more,
     "docs/manifest.md": manifest_is_true,
     "docs/measures.md": nothing_more,
     "docs/moshi.md": nothing_more,

@@ -30,6 +30,7 @@ from personaplex.core.errors import InputError, ModelError, PersonaplexError, Us
 from personaplex.core.machine import memory
 from personaplex.core.measures import bootstrap, events, figures, pooled, tracks
 from personaplex.core.measures import rows as measures
+from personaplex.core.nn import int8
 from personaplex.core.sampling import draw
 
 ROOT = Path(__file__).parents[1]
@@ -282,6 +283,13 @@ def test_gpu_memory() -> None:
         assert fitting == [str(count) for count in slots]
     assert memory.MOST_SLOTS["cuda"] == 128
     assert memory.MOST_SLOTS["cpu"] == 32
+
+
+def test_memory_in_int8() -> None:
+    plain, held = (memory.model_size(PERSONAPLEX_7B, 1, 1, 2, int8).weights_bytes / GIB for int8 in (False, True))
+    assert f"take {held:.2f} GiB instead of {plain:.2f}" in " ".join(text_of("docs/int8.md").split())
+    ways = set(re.findall(r"^\| `(int8[^`]*)`", text_of("docs/int8.md"), re.M))
+    assert ways == {*(f"int8/{kernel.name}" for kernel in int8.KERNELS["cpu"]), "int8 weights"}
 
 
 def test_exit_codes() -> None:

@@ -15,7 +15,7 @@ from personaplex.cli.console import LogLevel, configure, log, result, summary
 from personaplex.core.config import FRAME_RATE
 from personaplex.core.errors import UsageError
 from personaplex.core.faults import shown
-from personaplex.runs.choices import DEFAULT_SEED, Alignment, Dtype, Existing, LongAudio
+from personaplex.runs.choices import DEFAULT_SEED, Alignment, Dtype, Existing, LongAudio, Quantize
 
 if TYPE_CHECKING:
     from personaplex.runs.batch import Outcome
@@ -103,6 +103,7 @@ def batch(
     tokenizer: o.TokenizerFile = None,
     device: o.Device = "auto",
     dtype: o.DtypeName = Dtype.auto,
+    quantize: o.QuantizeOption = Quantize.none,
     cpu_offload: o.CpuOffload = False,
     cuda_graphs: o.CudaGraphs = o.Graphs.auto,
     batch_invariant: o.BatchInvariant = False,
@@ -157,6 +158,7 @@ def batch(
             dtype,
             cpu_offload,
             batch_invariant,
+            quantize,
         ),
         graphs=cuda_graphs is o.Graphs.auto and not cpu_offload,
         slots=slots,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from personaplex.cli import options as o
 from personaplex.cli.console import LogLevel, configure, notice, result
 from personaplex.core.errors import UsageError
-from personaplex.runs.choices import Dtype
+from personaplex.runs.choices import Dtype, Quantize
 
 if TYPE_CHECKING:
     from personaplex.core.machine.bench import BenchRow
@@ -36,6 +36,7 @@ def bench(
     ] = 500,
     device: o.Device = "auto",
     dtype: o.DtypeName = Dtype.auto,
+    quantize: o.QuantizeOption = Quantize.none,
     cuda_graphs: o.CudaGraphs = o.Graphs.auto,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
@@ -47,9 +48,10 @@ def bench(
     """
     configure(log_level, quiet)
     from personaplex.core.machine import bench as core
+    from personaplex.core.nn.products import ways
 
     counts = _counts(slots)
-    lm, mimi = _model(shape, model, device, dtype)
+    lm, mimi = _model(shape, model, device, dtype, quantize)
     bandwidth = core.copy_bandwidth(lm.device)
     rows = []
     for count in counts:
@@ -61,6 +63,8 @@ def bench(
             "shape": model or shape.value,
             "device": lm.device.type,
             "dtype": str(lm.dtype).removeprefix("torch."),
+            "quantize": "int8" if lm.temporal.is_int8 else None,
+            "products": ways(lm),
             "frames": frames,
             "context_used": context_used,
             "copy_bytes_per_second": round(bandwidth),
@@ -79,7 +83,7 @@ def _counts(text: str) -> list[int]:
     return [int(count) for count in counts]
 
 
-def _model(shape: Shape, model: str | None, device: str, dtype: Dtype) -> Any:
+def _model(shape: Shape, model: str | None, device: str, dtype: Dtype, quantize: Quantize) -> Any:
     import torch
 
     from personaplex.core.config import PERSONAPLEX_7B
@@ -90,12 +94,12 @@ def _model(shape: Shape, model: str | None, device: str, dtype: Dtype) -> Any:
     from personaplex.samples import tiny
 
     if model is not None:
-        options = ModelOptions(model, None, Overrides(), device, dtype, cpu_offload=False)
+        options = ModelOptions(model, None, Overrides(), device, dtype, cpu_offload=False, quantize=quantize)
         loaded = locate_model(options).load()
         return loaded.lm, loaded.mimi
     config = {Shape.tiny: tiny.CONFIG, Shape.large: SHAPE_700M, Shape.full: PERSONAPLEX_7B}[shape]
     chosen = torch.bfloat16 if dtype is Dtype.auto else getattr(torch, dtype)
-    lm, mimi = random_model(config, pick_device(device), chosen, SEED)
+    lm, mimi = random_model(config, pick_device(device), chosen, SEED, quantize is Quantize.int8)
     pack(lm)
     return lm, mimi
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from personaplex.cli import options as o
-from personaplex.cli.console import LogLevel, configure, result, summary
+from personaplex.cli.console import LogLevel, configure, notice, result, summary
 from personaplex.core.errors import ModelError, UsageError
-from personaplex.runs.choices import Dtype
+from personaplex.runs.choices import Dtype, Quantize
 
 if TYPE_CHECKING:
     from personaplex.core.machine.memory import ModelSize
@@ -42,31 +42,71 @@ def info(
         o.option("--seconds", panel=o.INPUT, min=0.08, max=86_400, help="The longest call, its prompt included."),
     ] = 240.0,
     dtype: o.DtypeName = Dtype.auto,
+    quantize: o.QuantizeOption = Quantize.none,
     tensors: Annotated[bool, o.option("--tensors", panel=o.OUTPUT, help="List every tensor by itself.")] = False,
     as_json: o.AsJson = False,
 ) -> None:
     """Show a model's tensors, parameters and the memory that it needs. Nothing is loaded or downloaded."""
     from personaplex.core.config import FRAME_RATE
-    from personaplex.core.machine.memory import model_size
     from personaplex.core.weights.layout import lm_layout, mimi_layout
     from personaplex.runs.models.known import known_model
 
     known = known_model(name)
     model, config = known.name, known.config
-    size = model_size(config, slots, round(seconds * FRAME_RATE), known.width(dtype))
+    size = known.size(slots, round(seconds * FRAME_RATE), dtype, quantize)
     shapes = {
         f"{part}.{key}": place.shape
         for part, layout in (("lm", lm_layout(config.lm)), ("mimi", mimi_layout(config.mimi)))
         for key, place in layout.items()
         if not place.optional
     }
+    origin = config.quantized
     if as_json:
-        result(json.dumps({"model": model, **size.as_dict(), "tensors": shapes}, indent=2))
+        about = {"quantized": origin and asdict(origin), **size.as_dict()}
+        result(json.dumps({"model": model, **about, "tensors": shapes}, indent=2))
         return
     for line in _tensor_lines(shapes, tensors):
         result(line)
     for line in _summary(model, size, slots, seconds):
         result(line)
+    if origin is not None:
+        result(f"made from   {origin.name} {origin.revision}".rstrip() + f", weights_sha256 {origin.weights_sha256}")
+
+
+@app.command("quantize", epilog="Example: personaplex models quantize nvidia/personaplex-7b-v1 -o personaplex-7b-int8")
+def quantize(
+    source: Annotated[str, typer.Argument(help="Hub id, or directory.")],
+    output_dir: Annotated[
+        Path, o.option("--output-dir", "-o", panel=o.OUTPUT, help="Folder for the new model: new, or empty.")
+    ],
+    revision: o.Revision = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+    log_level: o.Level = LogLevel.warning,
+) -> None:
+    """Write a model directory with the large layers in int8, which needs no more than half the memory and the disk.
+
+    It computes what `--quantize int8` computes with the source, and loads without it. One layer at a time is in memory.
+    """
+    configure(log_level, quiet)
+    from personaplex.core.weights.quantizing import quantize as write
+    from personaplex.runs.models.located import with_voices
+    from personaplex.samples import tiny
+
+    if source == tiny.NAME:
+        raise UsageError("tiny is made in memory: there is nothing to quantise", "run it with --quantize int8")
+    files = with_voices(source, revision)
+    size = write(files, output_dir, _counted)
+    if as_json:
+        result(json.dumps({"model": str(output_dir), "source": files.name, "lm_bytes": size}, indent=2))
+    else:
+        summary(f"{output_dir}: the language model takes {size / 2**30:.2f} GiB")
+
+
+def _counted(done: int, of: int) -> None:
+    """Tell now and then how far it is."""
+    if done == of or done % max(1, of // 4) == 0:
+        notice(f"{done} of {of} tensors written")
 
 
 def _tensor_lines(shapes: dict[str, tuple[int, ...]], singly: bool) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from personaplex.cli import options as o
 from personaplex.cli.console import LogLevel, configure, log, result, summary
-from personaplex.runs.choices import DEFAULT_SEED, Alignment, Dtype, LongAudio, Pace
+from personaplex.runs.choices import DEFAULT_SEED, Alignment, Dtype, LongAudio, Pace, Quantize
 
 EXAMPLE = "Example: personaplex offline --input-wav call.wav --voice-prompt NATM1"
 
@@ -64,6 +64,7 @@ def offline(
     tokenizer: o.TokenizerFile = None,
     device: o.Device = "auto",
     dtype: o.DtypeName = Dtype.auto,
+    quantize: o.QuantizeOption = Quantize.none,
     cpu_offload: o.CpuOffload = False,
     cuda_graphs: o.CudaGraphs = o.Graphs.auto,
     batch_invariant: o.BatchInvariant = False,
@@ -115,6 +116,7 @@ def offline(
             dtype,
             cpu_offload,
             batch_invariant,
+            quantize,
         ),
         graphs=cuda_graphs is o.Graphs.auto and not cpu_offload,
         long_audio=long_audio,

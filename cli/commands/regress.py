@@ -14,7 +14,7 @@ from personaplex.cli.comparison import DIFFERENT, Reports, report
 from personaplex.cli.console import LogLevel, configure, log, notice, result, summary
 from personaplex.compare.reports.telling import plural
 from personaplex.compare.verdicts import Level, Status, Tolerances
-from personaplex.runs.choices import Dtype
+from personaplex.runs.choices import Dtype, Quantize
 
 if TYPE_CHECKING:
     from personaplex.runs.goldens.checking import Held
@@ -42,6 +42,10 @@ DtypeName = Annotated[
     o.option(
         "--dtype", panel=o.MODEL, show_default="as recorded", metavar="TYPE", help="bfloat16, float16 or float32."
     ),
+]
+QuantizeOption = Annotated[
+    Quantize | None,
+    o.option("--quantize", panel=o.MODEL, show_default="as recorded", help="int8: the large layers in int8."),
 ]
 Slots = Annotated[
     int | None,
@@ -103,6 +107,7 @@ def check(
     tokenizer: o.TokenizerFile = None,
     device: Device = None,
     dtype: DtypeName = None,
+    quantize: QuantizeOption = None,
     junit: c.Junit = None,
     html: c.Html = None,
     github: c.Github = None,
@@ -120,7 +125,7 @@ def check(
 
     tolerances = Tolerances(max_wer, time_tolerance, loudness_tolerance, activity_tolerance)
     overrides = Overrides(moshi_weight, mimi_weight, tokenizer)
-    rerun = Rerun(model, revision, overrides, device, dtype, slots, output_dir, tuple(sys.argv))
+    rerun = Rerun(model, revision, overrides, device, dtype, quantize, slots, output_dir, tuple(sys.argv))
     observer = BatchObserver(not quiet)
     with held_again(goldens, rerun, Check(level, tolerances, allow_unused), observer) as held:
         if not isinstance(held, Held):
@@ -147,6 +152,7 @@ def update(
     tokenizer: o.TokenizerFile = None,
     device: Device = None,
     dtype: DtypeName = None,
+    quantize: QuantizeOption = None,
     html: c.Html = None,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
@@ -164,7 +170,7 @@ def update(
     from personaplex.runs.goldens.checking import Check, Held, held_again
 
     overrides = Overrides(moshi_weight, mimi_weight, tokenizer)
-    rerun = Rerun(model, revision, overrides, device, dtype, slots, output_dir, tuple(sys.argv))
+    rerun = Rerun(model, revision, overrides, device, dtype, quantize, slots, output_dir, tuple(sys.argv))
     check, observer = Check(Level.samples, Tolerances(), allow_unused=False), BatchObserver(not quiet)
     with held_again(goldens, rerun, check, observer) as held:
         if not isinstance(held, Held):

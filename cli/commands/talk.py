@@ -13,7 +13,7 @@ from personaplex.cli.commands.batch import ended, parse_shard
 from personaplex.cli.console import LogLevel, configure, log, result, summary
 from personaplex.core.errors import UsageError
 from personaplex.core.faults import shown
-from personaplex.runs.choices import DEFAULT_SEED, Dtype, Existing
+from personaplex.runs.choices import DEFAULT_SEED, Dtype, Existing, Quantize
 
 if TYPE_CHECKING:
     from personaplex.runs.talk.planning import PlannedTalks
@@ -84,6 +84,7 @@ def talk(
     tokenizer: o.TokenizerFile = None,
     device: o.Device = "auto",
     dtype: o.DtypeName = Dtype.auto,
+    quantize: o.QuantizeOption = Quantize.none,
     cpu_offload: o.CpuOffload = False,
     cuda_graphs: o.CudaGraphs = o.Graphs.auto,
     batch_invariant: o.BatchInvariant = False,
@@ -132,6 +133,7 @@ def talk(
             dtype,
             cpu_offload,
             batch_invariant,
+            quantize,
         ),
         graphs=cuda_graphs is o.Graphs.auto and not cpu_offload,
         slots=slots,

@@ -113,6 +113,7 @@ class Run:
             device=device,
             device_kind=device_kind(model.device),
             dtype=str(model.lm.dtype).removeprefix("torch."),
+            quantize="int8" if model.lm.temporal.is_int8 else None,
             products=ways(model.lm) if device == "cpu" else "triton" if invariant else None,
             rounding=rounding(model.lm, model.mimi) if device == "cpu" else None,
             threads=torch.get_num_threads() if device == "cpu" else None,

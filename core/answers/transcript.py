@@ -9,7 +9,7 @@ import re
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,16 +90,18 @@ class ModelInfo:
 class EngineInfo:
     """What they ran on.
 
-    `device_kind` is a GPU's name, or a CPU's with the instruction set that torch uses of it. Of a CPU, `products` tells
-    how products are computed (`core.nn.products.ways`), and `rounding` is equal where two of them round alike.
-    `threads` (of a CPU) and `slots` are None where the answer can't depend on them. `pace` is "batch" for a codec that
-    runs over whole calls, "realtime" for one that runs frame by frame. `gpu` is `CudaInfo`, on
-    CUDA alone. `versions` are of the packages that the answer depends on.
+    `device_kind` is a GPU's name, or a CPU's with the instruction set that torch uses of it. `quantize` is "int8" where
+    the temporal layers' weights are, else None. Of a CPU, `products` tells how products are computed
+    (`core.nn.products.ways`), and `rounding` is equal where two of them round alike. `threads` (of a CPU) and `slots`
+    are None where the answer can't depend on them. `pace` is "batch" for a codec that runs over whole calls, "realtime"
+    for one that runs frame by frame. `gpu` is `CudaInfo`, on CUDA alone. `versions` are of the packages that the answer
+    depends on.
     """
 
     device: str
     device_kind: str
     dtype: str
+    quantize: Literal["int8"] | None
     products: str | None
     rounding: str | None
     threads: int | None

@@ -9,6 +9,7 @@ from personaplex.core.config import LMConfig
 from personaplex.core.nn.attention import attend_chunk, chunk_mask
 from personaplex.core.nn.cache import KVCache
 from personaplex.core.nn.gating import gated_feedforward
+from personaplex.core.nn.int8 import Int8Matrix
 from personaplex.core.nn.norm import RMSNorm
 from personaplex.core.nn.packed import StepAttention, heads_of
 from personaplex.core.nn.products import Packable, linear
@@ -48,6 +49,20 @@ class TemporalTransformer(nn.Module):
         self.config = config
         self.layers = nn.ModuleList(TemporalLayer(config) for _ in range(config.num_layers))
         self.out_norm = RMSNorm(config.dim)
+
+    def hold_int8(self) -> None:
+        """Make the layers' weights int8 ones; again does nothing."""
+        for layer in self.layers:
+            for name in TemporalLayer.matrices:
+                weight = getattr(layer, name)
+                if isinstance(weight, nn.Parameter):
+                    delattr(layer, name)
+                    setattr(layer, name, Int8Matrix.of(weight))
+
+    @property
+    def is_int8(self) -> bool:
+        """Whether the layers' weights are in int8."""
+        return isinstance(self.layers[0].in_proj, Int8Matrix)
 
     def zeros(self, rows: int, positions: int) -> KVCache:
         """An empty cache of `rows` rows, long enough for calls of `positions` positions (at most the window)."""

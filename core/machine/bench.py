@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from personaplex.core.config import CODEBOOKS, FRAME_SAMPLES, PERSONAPLEX_7B, USER, DepthConfig, ModelConfig
 from personaplex.core.engine.live import BUDGET_MS
@@ -24,6 +24,7 @@ from personaplex.core.engine.session import Persona
 from personaplex.core.engine.slots import Engine, Watch
 from personaplex.core.lm.model import LM
 from personaplex.core.mimi.codec import CHUNK_FRAMES, Mimi
+from personaplex.core.nn.int8 import LARGEST, Int8Matrix
 from personaplex.core.nn.precision import settle
 from personaplex.core.sampling.draw import Sampling
 
@@ -64,19 +65,32 @@ class BenchRow:
     ticks_over_budget: float
 
 
-def random_model(config: ModelConfig, device: torch.device, dtype: torch.dtype, seed: int) -> tuple[LM, Mimi]:
-    """A model of these shapes with values of about the size that real weights have."""
+def random_model(
+    config: ModelConfig, device: torch.device, dtype: torch.dtype, seed: int, int8: bool = False
+) -> tuple[LM, Mimi]:
+    """A model of these shapes with values of about the size that real weights have, its temporal layers in `int8`."""
     settle()
     with torch.device("meta"):
         lm, mimi = LM(config.lm), Mimi(config.mimi)
+        if int8:
+            lm.temporal.hold_int8()
     return _filled(lm, device, dtype, seed), _filled(mimi, device, torch.float32, seed)
 
 
 def _filled(module: AnyModule, device: torch.device, dtype: torch.dtype, seed: int) -> AnyModule:
     generator = torch.Generator().manual_seed(seed)
     pattern = (torch.rand(_PATTERN, generator=generator) * 2 - 1).to(device, dtype)
-    values = {}
+    in_int8 = (pattern.float() * LARGEST).round().to(torch.int8)
+    values: dict[str, Tensor] = {}
+    for name, matrix in module.named_modules():
+        if isinstance(matrix, Int8Matrix):
+            size = matrix.shape.numel()
+            weight = in_int8.repeat(-(-size // _PATTERN))[:size].view(matrix.shape)
+            scale = torch.full(matrix.scale.shape, math.sqrt(3 / matrix.shape[1]) / LARGEST, device=device)
+            values |= {f"{name}.weight": weight, f"{name}.scale": scale}
     for name, parameter in module.named_parameters():
+        if name in values:
+            continue
         flat = torch.empty(parameter.numel(), device=device, dtype=dtype)
         for start in range(0, len(flat), _PATTERN):
             part = flat[start : start + _PATTERN]

@@ -19,6 +19,7 @@ from huggingface_hub.errors import HfHubHTTPError
 from personaplex.core.config import PERSONAPLEX_7B
 from personaplex.core.machine.device_kind import device_kind
 from personaplex.core.machine.memory import free_bytes, model_size
+from personaplex.core.nn.int8 import Int8Matrix
 from personaplex.core.nn.products import BLOCKS, TOGETHER, Matrix
 from personaplex.core.weights import hub
 from personaplex.core.weights.cached import cached_model
@@ -77,6 +78,9 @@ def products() -> Iterator[Finding]:
     found = {dtype: Matrix(torch.zeros(_WEIGHT, dtype=dtype)) for dtype in (torch.float32, torch.bfloat16)}
     ways = {str(dtype).removeprefix("torch."): matrix.way for dtype, matrix in found.items()}
     about = ", ".join(f"{way.layout}/{way.block} in {dtype}" for dtype, way in ways.items())
+    in_int8 = Int8Matrix.of(torch.zeros(_WEIGHT))
+    in_int8.settle(torch.device("cpu"))
+    about += f", {in_int8.way}"
     block = max(way.block for way in ways.values())
     at_once = min(matrix.at_once(TOGETHER) for matrix in found.values())
     if block > max(BLOCKS):
@@ -115,6 +119,8 @@ def _memory(name: str, about: str, free: int, needed: bool) -> Finding:
     if free >= need or not needed:
         return Finding(name, "ok", about)
     mend = "free some" if name == "memory" else "free some, or use --cpu-offload or --device cpu"
+    in_int8 = model_size(PERSONAPLEX_7B, 1, PERSONAPLEX_7B.lm.context, torch.bfloat16.itemsize, int8=True).total_bytes
+    mend += f"; --quantize int8 needs {in_int8 / _GIB:.1f} GiB"
     return Finding(name, "warning", f"{about}; the 7B needs {need / _GIB:.1f}", f"{mend}; `tiny` runs anywhere")
 
 

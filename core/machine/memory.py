@@ -36,8 +36,11 @@ class ModelSize:
         return asdict(self) | {"total_bytes": self.total_bytes}
 
 
-def model_size(config: ModelConfig, slots: int, positions: int, width: int) -> ModelSize:
-    """The size of a model that runs `slots` calls of `positions` positions in a type of `width` bytes."""
+def model_size(config: ModelConfig, slots: int, positions: int, width: int, int8: bool = False) -> ModelSize:
+    """The size of a model that runs `slots` calls of `positions` positions in a type of `width` bytes.
+
+    `int8`: with the temporal layers' weights in that.
+    """
     stored = _count(lm_layout(config.lm))
     run = _count(lm_layout(with_depth_steps(config.lm, CODEBOOKS)))
     mimi = _count(mimi_layout(config.mimi))
@@ -47,9 +50,15 @@ def model_size(config: ModelConfig, slots: int, positions: int, width: int) -> M
         lm_run=run,
         mimi=mimi,
         positions=kept,
-        weights_bytes=run * width + mimi * 4,
+        weights_bytes=run * width + mimi * 4 - (_saved(config, width) if int8 else 0),
         cache_bytes=cache_bytes(config, slots, positions, width),
     )
+
+
+def _saved(config: ModelConfig, width: int) -> int:
+    """Bytes that weights in int8 spare, their scales subtracted."""
+    quantised = [place.shape for place in lm_layout(config.lm).values() if place.is_quantised]
+    return sum(rows * (columns * (width - 1) - 4) for rows, columns in quantised)
 
 
 def cache_bytes(config: ModelConfig, slots: int, positions: int, width: int) -> int:

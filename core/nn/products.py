@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from personaplex.core.nn.int8 import Int8Matrix
 from personaplex.core.nn.invariant import InvariantMatrix
 
 Layout = Literal["packed", "plain"]
@@ -207,22 +208,30 @@ class Packable(nn.Module):
 def pack(module: nn.Module, invariant: bool = False) -> None:
     """Make all weights below `module` that multiply calls' rows matrices; again does nothing.
 
-    On a CPU always, on CUDA only if `invariant`: there it costs speed.
+    On a CPU always, on CUDA only if `invariant`: there it costs speed. Weights in int8 are settled anywhere.
     """
     for part in module.modules():
-        if isinstance(part, Packable):
+        if isinstance(part, Int8Matrix):
+            part.settle(part.weight.device)
+        elif isinstance(part, Packable):
             on_cpu = all(one.device.type == "cpu" for one in part.parameters())
             if on_cpu or invariant:
                 part.pack_own(Matrix if on_cpu else InvariantMatrix)
 
 
 def ways(module: nn.Module) -> str:
-    """How the products of a packed module are computed, such as "packed/1, packed/2": layouts and their blocks."""
-    found = {one.way for one in module.modules() if isinstance(one, Matrix)}
-    return ", ".join(sorted(f"{way.layout}/{way.block}" for way in found))
+    """How the products of a packed module are computed, such as "packed/1, packed/2": layouts and their blocks.
+
+    Those of weights in int8 are told as `Int8Matrix.way`.
+    """
+    found = {f"{one.way.layout}/{one.way.block}" for one in module.modules() if isinstance(one, Matrix)}
+    found |= {one.way for one in module.modules() if isinstance(one, Int8Matrix)}
+    return ", ".join(sorted(found))
 
 
 def results(module: nn.Module) -> Iterator[Tensor]:
     """What the products of a packed module give for a fixed row: [1, out] for one weight of each shape and way."""
     kinds = {(one.weight.shape, one.way): one for one in module.modules() if isinstance(one, Matrix)}
-    return (matrix(probe(matrix.weight.shape[1], matrix.weight.dtype)[None]) for matrix in kinds.values())
+    yield from (matrix(probe(matrix.weight.shape[1], matrix.weight.dtype)[None]) for matrix in kinds.values())
+    in_int8 = {one.shape: one for one in module.modules() if isinstance(one, Int8Matrix)}
+    yield from (matrix(probe(matrix.shape[1], torch.float32)[None]) for matrix in in_int8.values())

@@ -1,8 +1,13 @@
-"""Checkpoint files as one table of tensors, read one at a time: `.safetensors`, shards with an index, or `.pt`."""
+"""Checkpoint files as one table of tensors, read one at a time: `.safetensors`, shards with an index, or `.pt`.
 
+A weight in int8 has beside it, as Kyutai publishes it, a float32 tensor of its name with `_scb` behind it: the largest
+absolute value of each row, for which 127 stands.
+"""
+
+import math
 import pickle
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +18,26 @@ from torch import Tensor
 from personaplex.core.errors import ModelError
 from personaplex.core.weights.shards import shard_names
 
+SCALES = "_scb"
 DAMAGED = "the file is damaged or cut short: fetch it again"
 
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """A tensor in a file: its shape and type, and `read(rows)`, which loads its leading rows, or all for None."""
+    """A tensor in a file: its shape and type, and `read(rows)`, which loads its leading rows, or all for None.
+
+    `largest` are those of each row of a weight in int8.
+    """
 
     shape: tuple[int, ...]
     dtype: torch.dtype
     read: Callable[[int | None], Tensor]
+    largest: "StoredTensor | None" = None
+
+    @property
+    def bytes(self) -> int:
+        """What it takes."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 Checkpoint = Mapping[str, StoredTensor]
@@ -36,8 +51,28 @@ def open_checkpoint(path: Path) -> Checkpoint:
     if not path.is_file():
         raise ModelError(f"{path}: no such checkpoint file", "check --model, --moshi-weight and --mimi-weight")
     if path.name.endswith(".index.json"):
-        return {name: tensor for part in shard_paths(path) for name, tensor in _open_safetensors(part).items()}
-    return _open_pickled(path) if path.suffix in {".pt", ".pth", ".bin"} else _open_safetensors(path)
+        shards = map(_open_safetensors, shard_paths(path))
+        return _paired({name: tensor for shard in shards for name, tensor in shard.items()}, path)
+    opened = _open_pickled(path) if path.suffix in {".pt", ".pth", ".bin"} else _open_safetensors(path)
+    return _paired(opened, path)
+
+
+def _paired(tensors: Checkpoint, path: Path) -> Checkpoint:
+    """Weights in int8 with their scales, which are no tensors of their own then."""
+    scaled = {name for name, tensor in tensors.items() if tensor.dtype == torch.int8}
+    paired = dict(tensors)
+    for name in sorted(scaled):
+        largest, rows = paired.pop(name + SCALES, None), tensors[name].shape[:1]
+        if largest is None or largest.shape != rows or not largest.dtype.is_floating_point:
+            what = f"{path}: {name} is in int8, but {name}{SCALES} is not {list(rows)} numbers in floating point"
+            raise ModelError(what, "use a checkpoint in int8 as Kyutai publishes it, or one that is not quantised")
+        paired[name] = replace(tensors[name], largest=largest)
+    return paired
+
+
+def holds_int8(checkpoint: Checkpoint) -> bool:
+    """Whether temporal layers are stored in int8."""
+    return any(name.startswith("transformer.") and tensor.largest for name, tensor in checkpoint.items())
 
 
 def shard_paths(index: Path) -> list[Path]:
@@ -67,10 +102,10 @@ def _lazy(path: Path, file: Any, name: str) -> StoredTensor:
             raise ModelError(f"{path}: {name} can't be read ({error})", DAMAGED) from error
         return tensor
 
-    return StoredTensor(tuple(view.get_shape()), _DTYPES.get(view.get_dtype(), torch.float32), read)
+    return StoredTensor(tuple(view.get_shape()), STORED_AS.get(view.get_dtype(), torch.float32), read)
 
 
-_DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
+STORED_AS = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16, "I8": torch.int8}
 
 
 def _open_pickled(path: Path) -> Checkpoint:

@@ -26,7 +26,7 @@ from huggingface_hub.errors import (
 )
 
 from personaplex.core.errors import ModelError, VoiceError
-from personaplex.core.weights.published import FILES, INDEX
+from personaplex.core.weights.published import FILES, INDEX, Q8
 from personaplex.core.weights.shards import shard_names
 
 _SITE = "https://huggingface.co"
@@ -46,13 +46,18 @@ def fetch(repo: str, filename: str, revision: str | None = None) -> Path:
 
 
 def fetch_weights(repo: str, revision: str | None = None) -> list[Path]:
-    """The language model's files: `[model.safetensors]`, or the index followed by its shards, all of one commit."""
+    """The language model's files: `[model.safetensors]`, or the index followed by its shards, all of one commit.
+
+    Of a repository without either, `[model.q8.safetensors]`.
+    """
     try:
         return [fetch(repo, FILES.lm, revision)]
     except ModelError as error:
         if not isinstance(error.__cause__, EntryNotFoundError):
             raise
-        index = _index(repo, revision, error)
+        index = _in_its_place(repo, revision, error)
+    if index.name != INDEX:
+        return [index]
     commit = revision_of(index)
     return [index, *(fetch(repo, shard, commit) for shard in shard_names(index))]
 
@@ -65,17 +70,21 @@ def revision_of(path: Path) -> str:
     return found[1]
 
 
-def _index(repo: str, revision: str | None, absent: ModelError) -> Path:
-    """The index of a model whose whole weights are `absent`, which is raised again when it has no index either."""
+def _in_its_place(repo: str, revision: str | None, absent: ModelError) -> Path:
+    """The index, or the weights in int8, of a model whose usual file is `absent`: raised if there is neither."""
     if isinstance(absent.__cause__, LocalEntryNotFoundError):  # the hub can't be asked: don't wait for it twice
-        cached = huggingface_hub.try_to_load_from_cache(repo, INDEX, revision=revision)
-        if not isinstance(cached, str):
+        cached = (huggingface_hub.try_to_load_from_cache(repo, name, revision=revision) for name in (INDEX, Q8))
+        found = next((path for path in cached if isinstance(path, str)), None)
+        if found is None:
             raise absent
-        return Path(cached)
-    try:
-        return fetch(repo, INDEX, revision)
-    except ModelError as error:
-        raise (absent if _is_remote_absence(error.__cause__) else error) from error.__cause__
+        return Path(found)
+    for name in (INDEX, Q8):
+        try:
+            return fetch(repo, name, revision)
+        except ModelError as error:
+            if not _is_remote_absence(error.__cause__):
+                raise
+    raise absent from absent.__cause__
 
 
 def _is_remote_absence(error: BaseException | None) -> bool:

@@ -25,6 +25,11 @@ class Place:
     index: int | None = None
     optional: bool = False
 
+    @property
+    def is_quantised(self) -> bool:
+        """Whether it is one of those that are held in int8 where that is asked for."""
+        return len(self.shape) == 2 and (self.target or "").startswith("temporal.layers.")
+
 
 Layout = dict[str, Place]
 

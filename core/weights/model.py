@@ -94,17 +94,23 @@ def _is_cached(path: Path) -> bool:
     return "snapshots" in path.parts
 
 
-def load(files: ModelFiles, device: torch.device, dtype: torch.dtype | None = None, digest: str | None = None) -> Model:
+def load(
+    files: ModelFiles,
+    device: torch.device,
+    dtype: torch.dtype | None = None,
+    digest: str | None = None,
+    int8: bool = False,
+) -> Model:
     """Load a model's weights; `dtype` None keeps the type they are stored in. Raises ModelError.
 
-    `digest` is `files_sha256(files)` where that is known already.
+    `digest` is `files_sha256(files)` where that is known already. `int8` quantises the temporal layers.
     """
     settle()
     tokenizer = Tokenizer(files.tokenizer)
     if tokenizer.vocab_size != files.config.lm.text_vocab:
         sizes = f"{tokenizer.vocab_size} pieces, the model {files.config.lm.text_vocab} text tokens"
         raise ModelError(f"{files.tokenizer}: has {sizes}", "use the tokenizer that came with the model")
-    lm = load_lm(files.lm, files.config.lm, device, dtype)
+    lm = load_lm(files.lm, files.config.lm, device, dtype, int8)
     mimi = load_mimi(files.mimi, files.config.mimi, device)
     digest = digest or files_sha256(files)
     return Model(files.name, files.revision, digest, files.config, lm, mimi, tokenizer)

@@ -5,12 +5,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from personaplex.core.nn.int8 import Int8Matrix
 from personaplex.core.weights.model import Model
+
+ALIGNED = 16  # bytes
 
 
 def offload(model: Model, device: torch.device) -> None:
     """Move all of a model loaded on the host to `device`, except the temporal layers, which come when they run."""
     layers = model.lm.temporal.layers
+    for part in layers.modules():
+        if isinstance(part, Int8Matrix):
+            part.settle(device)
     held = {id(parameter) for parameter in layers.parameters()}
     for module in (model.lm, model.mimi):
         for parameter in module.parameters():
@@ -22,7 +28,7 @@ def offload(model: Model, device: torch.device) -> None:
 
 def _visit(layer: nn.Module, device: torch.device) -> None:
     """Keep a layer's weights in one piece of host memory, pinned for CUDA, and copy them over while it runs."""
-    home = torch.cat([parameter.data.flatten() for parameter in layer.parameters()])
+    home = torch.cat([_bytes(parameter.data) for parameter in layer.parameters()])
     if device.type == "cuda":
         home = home.pin_memory()
     _point(layer, home)  # at once, so that no more than one layer is there twice
@@ -38,7 +44,15 @@ def _visit(layer: nn.Module, device: torch.device) -> None:
 
 
 def _point(layer: nn.Module, flat: Tensor) -> None:
-    """Let a layer's weights, one after the other, be the parts of `flat`."""
-    parameters = list(layer.parameters())
-    for parameter, part in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):
-        parameter.data = part.view(parameter.shape)
+    """Let a layer's weights, one after the other, be the parts of the bytes `flat`."""
+    start = 0
+    for parameter in layer.parameters():
+        size = parameter.numel() * parameter.element_size()
+        parameter.data = flat[start : start + size].view(parameter.dtype).view(parameter.shape)
+        start += size + -size % ALIGNED
+
+
+def _bytes(values: Tensor) -> Tensor:
+    """A tensor's bytes, and as many more as let any type follow."""
+    own = values.contiguous().flatten().view(torch.uint8)
+    return nn.functional.pad(own, (0, -len(own) % ALIGNED))

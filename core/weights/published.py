@@ -10,6 +10,7 @@ from personaplex.core.errors import ModelError, UsageError
 HUB_MODEL = "nvidia/personaplex-7b-v1"
 FILES = PERSONAPLEX_7B.files
 INDEX = f"{FILES.lm}.index.json"
+Q8 = "model.q8.safetensors"  # as Kyutai names one that is stored in int8
 VOICES = "voices.tgz"
 CONFIG = "config.json"
 
@@ -38,6 +39,8 @@ def folder_config(folder: Path) -> ModelConfig:
 
 
 def lm_file(folder: Path, config: ModelConfig) -> Path:
-    """A folder's language model: its checkpoint, or of the published model the index of its shards, if only that is."""
-    whole, index = folder / config.files.lm, folder / INDEX
-    return index if config.files == FILES and index.is_file() and not whole.is_file() else whole
+    """A folder's language model: its checkpoint, or of the published model the index of its shards, or `Q8`."""
+    whole = folder / config.files.lm
+    if config.files == FILES and not whole.is_file():
+        return next((folder / name for name in (INDEX, Q8) if (folder / name).is_file()), whole)
+    return whole

@@ -14,7 +14,7 @@ from personaplex.core.errors import ModelError
 from personaplex.core.lm.tokenizer import Tokenizer
 from personaplex.core.weights.cached import snapshot
 from personaplex.core.weights.checkpoint import Checkpoint, open_checkpoint
-from personaplex.core.weights.filling import current_name, depth_steps, misfits, with_depth_steps
+from personaplex.core.weights.filling import current_name, depth_steps, in_int8, misfits, with_depth_steps
 from personaplex.core.weights.layout import Layout, lm_layout, mimi_layout
 from personaplex.core.weights.published import CONFIG, FILES, HUB_MODEL, VOICES, folder_config, is_directory, lm_file
 from personaplex.core.weights.shards import shard_names
@@ -131,7 +131,10 @@ def _tensors(path: Path, layout: Layout) -> str:
 
 def _whole(checkpoint: Checkpoint, path: Path) -> str:
     for name, tensor in checkpoint.items():
-        refuse_zeros(name, tensor.read(None), path)
+        if tensor.largest is None:
+            refuse_zeros(name, tensor.read(None), path)
+        else:
+            in_int8(name, tensor, path)
     return f"{len(checkpoint)} tensors"
 
 

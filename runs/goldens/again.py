@@ -12,7 +12,7 @@ from personaplex.core.answers.outputs import OutputOptions
 from personaplex.core.corpus.sources import Product
 from personaplex.core.weights.model import Overrides
 from personaplex.prompts.chosen import prompt_text
-from personaplex.runs.choices import DEFAULT_SEED, Dtype, Existing
+from personaplex.runs.choices import DEFAULT_SEED, Dtype, Existing, Quantize
 from personaplex.runs.models.located import ModelOptions
 from personaplex.runs.planning.request import BatchRequest, SourceOptions
 from personaplex.runs.settings import CallSettings, parsed
@@ -27,6 +27,7 @@ class Rerun:
     overrides: Overrides
     device: str | None
     dtype: Dtype | None
+    quantize: Quantize | None
     slots: int | None
     output: Path | None
     command: tuple[str, ...]
@@ -78,4 +79,5 @@ def _model(goldens: Path, recorded: CallSettings, rerun: Rerun) -> ModelOptions:
         given = (overrides.lm, overrides.mimi, overrides.tokenizer)
         overrides = Overrides(*(new or old for new, old in zip(given, kept, strict=True)))
     device, dtype = rerun.device or recorded.engine.device, rerun.dtype or recorded.engine.dtype
-    return ModelOptions(name, revision, overrides, device, dtype, cpu_offload=False)
+    quantize = rerun.quantize or Quantize(recorded.engine.quantize or Quantize.none)
+    return ModelOptions(name, revision, overrides, device, dtype, cpu_offload=False, quantize=quantize)

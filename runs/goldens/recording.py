@@ -88,7 +88,7 @@ def expected_answer(planned: PlannedItem, settings: CallSettings) -> dict[str, A
         "prompt": {"voice": Path(planned.voice).stem, "text": planned.text.strip()},
         "sampling": {**asdict(settings.sampling), "seed": planned.seed},
         "model": {"weights_sha256": settings.model.weights_sha256},
-        "engine": {"device": engine.device, "dtype": engine.dtype},
+        "engine": {"device": engine.device, "dtype": engine.dtype, "quantize": engine.quantize},
     }
 
 

@@ -7,11 +7,12 @@ import torch
 
 from personaplex.core.config import PERSONAPLEX_7B, ModelConfig
 from personaplex.core.errors import ModelError
-from personaplex.core.weights.checkpoint import open_checkpoint
+from personaplex.core.machine.memory import ModelSize, model_size
+from personaplex.core.weights.checkpoint import holds_int8, open_checkpoint
 from personaplex.core.weights.filling import stored_dtype, with_depth_steps
 from personaplex.core.weights.model import locate
 from personaplex.core.weights.published import HUB_MODEL
-from personaplex.runs.choices import Dtype
+from personaplex.runs.choices import Dtype, Quantize
 from personaplex.samples import tiny
 
 KYUTAI = ("kyutai/moshiko-pytorch-bf16", "kyutai/moshika-pytorch-bf16")
@@ -19,16 +20,21 @@ KYUTAI = ("kyutai/moshiko-pytorch-bf16", "kyutai/moshika-pytorch-bf16")
 
 @dataclass(frozen=True)
 class KnownModel:
-    """A model's name, its shapes and the type that its language model is stored in."""
+    """A model's name, its shapes and the type that its language model is stored in, its temporal layers in `int8`."""
 
     name: str
     config: ModelConfig
     dtype: torch.dtype
+    int8: bool = False
 
     def width(self, dtype: Dtype) -> int:
         """Bytes of a value when the model runs in `dtype`."""
         chosen: torch.dtype = self.dtype if dtype is Dtype.auto else getattr(torch, dtype)
         return chosen.itemsize
+
+    def size(self, slots: int, positions: int, dtype: Dtype, quantize: Quantize) -> ModelSize:
+        """What it takes when it runs so."""
+        return model_size(self.config, slots, positions, self.width(dtype), self.int8 or quantize is Quantize.int8)
 
 
 def known_model(name: str | None) -> KnownModel:
@@ -43,6 +49,7 @@ def known_model(name: str | None) -> KnownModel:
         return KnownModel(wanted, eight_steps, torch.bfloat16)
     if os.path.isdir(wanted):
         files = locate(wanted)
-        return KnownModel(files.name, files.config, stored_dtype(open_checkpoint(files.lm)))
+        checkpoint = open_checkpoint(files.lm)
+        return KnownModel(files.name, files.config, stored_dtype(checkpoint), holds_int8(checkpoint))
     known = ", ".join((tiny.NAME, HUB_MODEL, *KYUTAI))
     raise ModelError(f'there is no model "{wanted}"', f"give a directory, or one of {known}")

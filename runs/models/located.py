@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -16,8 +16,8 @@ from personaplex.core.nn.products import pack
 from personaplex.core.weights import model as models
 from personaplex.core.weights.model import Model, ModelFiles, Overrides
 from personaplex.core.weights.offload import offload
-from personaplex.core.weights.published import VOICES
-from personaplex.runs.choices import Dtype
+from personaplex.core.weights.published import HUB_MODEL, VOICES
+from personaplex.runs.choices import Dtype, Quantize
 from personaplex.samples import tiny
 
 log = logging.getLogger(__name__)
@@ -34,6 +34,7 @@ class ModelOptions:
     dtype: Dtype
     cpu_offload: bool
     batch_invariant: bool = False
+    quantize: Quantize = Quantize.none
 
 
 @dataclass(frozen=True)
@@ -72,13 +73,16 @@ class LocatedModel:
             raise UsageError("--cpu-offload and --batch-invariant exclude each other", "give one of them")
         device = pick_device(self.options.device)
         dtype = None if self.options.dtype is Dtype.auto else getattr(torch, self.options.dtype)
+        int8 = self.options.quantize is Quantize.int8
         offloaded = self.options.cpu_offload and device.type != "cpu"
         where = torch.device("cpu") if offloaded else device
         if self.files is None:
             model = tiny.load(where, dtype)
+            if int8:
+                model.lm.temporal.hold_int8()
             log.warning("tiny is made of random weights: it answers with noise, to try pipelines out")
         else:
-            model = models.load(self.files, where, dtype, self.hashes["weights_sha256"])
+            model = models.load(self.files, where, dtype, self.hashes["weights_sha256"], int8)
         if offloaded:
             offload(model, device)
         else:
@@ -96,6 +100,16 @@ class LocatedModel:
             what = f"--batch-invariant: Triton's kernels don't run on {device}"
             raise ModelError(what, "give --slots instead, the same every time")
         return True
+
+
+def with_voices(name: str, revision: str | None) -> ModelFiles:
+    """A model's files, with its archive of voices if it is the published one; raises ModelError or UsageError."""
+    from personaplex.core.weights import hub
+
+    files = models.locate(name, revision)
+    if name == HUB_MODEL:
+        files = replace(files, voices=hub.fetch(name, VOICES, files.revision or None))
+    return files
 
 
 def pick_device(name: str) -> torch.device:

@@ -17,9 +17,9 @@ from personaplex.core.corpus.results import ResultRow, done_row, read_results
 from personaplex.core.corpus.sources import in_shard
 from personaplex.core.errors import UsageError
 from personaplex.core.sampling.noise import LAYOUT
-from personaplex.core.weights.checkpoint import open_checkpoint
+from personaplex.core.weights.checkpoint import holds_int8, open_checkpoint
 from personaplex.core.weights.filling import stored_dtype
-from personaplex.runs.choices import Dtype, Existing
+from personaplex.runs.choices import Dtype, Existing, Quantize
 from personaplex.runs.models.located import LocatedModel, ModelOptions, pick_device
 from personaplex.runs.planning.planned import Planned, PlannedItem
 from personaplex.runs.planning.request import BatchRequest
@@ -112,9 +112,14 @@ def engine_block(options: ModelOptions, slots: int | None, model: LocatedModel |
         engine["slots"] = slots
     if device == "cuda":
         engine["products"] = "triton" if invariant else None
+    stored = None if model is None or model.files is None else open_checkpoint(model.files.lm)
+    if options.quantize is Quantize.int8 or (stored is not None and holds_int8(stored)):
+        engine["quantize"] = "int8"
+    elif model is not None:
+        engine["quantize"] = None
     if options.dtype is not Dtype.auto:
         engine["dtype"] = options.dtype.value
     elif model is not None:
-        stored = torch.float32 if model.files is None else stored_dtype(open_checkpoint(model.files.lm))
-        engine["dtype"] = str(stored).removeprefix("torch.")
+        dtype = torch.float32 if stored is None else stored_dtype(stored)
+        engine["dtype"] = str(dtype).removeprefix("torch.")
     return {"engine": engine} | ({} if model is None else {"model": model.hashes})

@@ -26,6 +26,7 @@ MODES = {
     "float32-sampled": ("--dtype", "float32"),
     "float32-greedy": ("--dtype", "float32", "--greedy"),
     "against loops": ("--topp-text", "0.9", "--repetition-penalty", "1.5", "--no-repeat-ngram", "1"),
+    "int8-sampled": ("--dtype", "bfloat16", "--quantize", "int8"),
     "bfloat16-sampled": ("--dtype", "bfloat16", "--align", "model"),
 }
 

@@ -51,15 +51,15 @@ class LoadedCase:
         """The language model in float32."""
         return self.lm_in(torch.float32)
 
-    def lm_in(self, dtype: torch.dtype) -> LM:
-        """The language model, loaded anew in another type."""
-        lm = self.stored_lm(dtype)
+    def lm_in(self, dtype: torch.dtype, int8: bool = False) -> LM:
+        """The language model, loaded anew in another type, its temporal layers in `int8` or not."""
+        lm = self.stored_lm(dtype, int8)
         pack(lm)
         return lm
 
-    def stored_lm(self, dtype: torch.dtype) -> LM:
+    def stored_lm(self, dtype: torch.dtype, int8: bool = False) -> LM:
         """The language model as the checkpoint holds it, not packed."""
-        return load_lm(self.folder / self.config.files.lm, self.config.lm, CPU, dtype)
+        return load_lm(self.folder / self.config.files.lm, self.config.lm, CPU, dtype, int8)
 
     @cached_property
     def mimi(self) -> Mimi:

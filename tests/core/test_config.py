@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from personaplex.core.config import DELAYS, PERSONAPLEX_7B, ModelConfig, read_config
+from personaplex.core.config import DELAYS, PERSONAPLEX_7B, ModelConfig, QuantizedConfig, read_config
 from personaplex.core.errors import ModelError
 
 Fields = dict[str, Any]
@@ -15,6 +15,7 @@ Fields = dict[str, Any]
 def fields() -> Fields:
     """The 7B's, as a config.json holds them."""
     config: Fields = json.loads(json.dumps(asdict(PERSONAPLEX_7B)))
+    del config["quantized"]  # which may be missing
     return config
 
 
@@ -63,6 +64,18 @@ def assert_refused(read: Read, config: Fields, *words: str) -> None:
 
 def test_the_7b_comes_back(read: Read) -> None:
     assert read(fields()) == PERSONAPLEX_7B
+
+
+QUANTIZED = {"type": "int8", "name": "a", "revision": "b", "weights_sha256": "c", "tokenizer_sha256": "d"}
+
+
+def test_a_quantised_one(read: Read) -> None:
+    found = read(fields() | {"quantized": QUANTIZED})
+    assert found.quantized == QuantizedConfig(**QUANTIZED)  # type: ignore[arg-type]
+    assert read(fields() | {"quantized": None}) == PERSONAPLEX_7B
+    for name in QUANTIZED:
+        assert_refused(read, fields() | {"quantized": QUANTIZED | {name: 8}}, f"quantized.{name}: ")
+    assert_refused(read, fields() | {"quantized": QUANTIZED | {"type": "int4"}}, "quantized.type: ")
 
 
 def test_the_7b() -> None:

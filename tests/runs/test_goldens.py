@@ -63,7 +63,15 @@ def recorded(folder: Path, settings: dict[str, Any], goldens: Path) -> dict[str,
 
 
 def again(folder: Path, settings: dict[str, Any], **changes: Any) -> BatchRequest:
-    chosen = {"model": None, "revision": None, "overrides": Overrides(), "device": None, "dtype": None, "slots": None}
+    chosen = {
+        "model": None,
+        "revision": None,
+        "overrides": Overrides(),
+        "device": None,
+        "dtype": None,
+        "quantize": None,
+        "slots": None,
+    }
     rerun = Rerun(**(chosen | changes), output=None, command=())
     return batch_again(folder, folder / "manifest.jsonl", settings, rerun, folder / "out")
 

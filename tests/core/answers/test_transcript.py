@@ -212,7 +212,9 @@ def make() -> Callable[..., dict[str, object]]:
             "prompt": PromptInfo("NATM1", "ab", 'Say "é".', 34, 131),
             "sampling": SamplingInfo(42, 0.7, 25, 0.8, 250, False, 1.0, 1.0, 0, "philox/1"),
             "model": ModelInfo("tiny", "main", "cd", "ef"),
-            "engine": EngineInfo("cpu", "AVX2", "float32", "plain/1", "ab", 2, None, "batch", None, {"numpy": "2"}),
+            "engine": EngineInfo(
+                "cpu", "AVX2", "float32", None, "plain/1", "ab", 2, None, "batch", None, {"numpy": "2"}
+            ),
             "warnings": ["[ 1, 2 ]"],
             "volatile": {"seconds": 2.4},
         }
@@ -237,7 +239,7 @@ def test_document_has_the_fields_of_the_schema_in_order(make: Callable[..., dict
     )
     assert " ".join(made["sampling"]) == fields
     assert list(made["model"]) == ["name", "revision", "weights_sha256", "tokenizer_sha256"]
-    engine = "device device_kind dtype products rounding threads slots pace gpu versions"
+    engine = "device device_kind dtype quantize products rounding threads slots pace gpu versions"
     assert " ".join(made["engine"]) == engine
 
 

@@ -84,9 +84,15 @@ def assert_same(found: Response, expected: Response) -> None:
     assert found.samples.tobytes() == expected.samples.tobytes()
 
 
-@pytest.mark.parametrize(("dtype", "greedy"), [("float32", False), ("bfloat16", False), ("bfloat16", True)])
-def test_a_response_is_the_calls_own(jobs: list[Job], dtype: str, greedy: bool) -> None:
-    model, sampling = packed(tiny.load(torch.device("cpu"), getattr(torch, dtype))), Sampling(greedy=greedy)
+@pytest.mark.parametrize(
+    ("dtype", "int8", "greedy"),
+    [("float32", False, False), ("bfloat16", False, False), ("bfloat16", False, True), ("bfloat16", True, False)],
+)
+def test_a_response_is_the_calls_own(jobs: list[Job], dtype: str, int8: bool, greedy: bool) -> None:
+    model, sampling = tiny.load(torch.device("cpu"), getattr(torch, dtype)), Sampling(greedy=greedy)
+    if int8:
+        model.lm.temporal.hold_int8()
+    packed(model)
     alone = {job.id: run(model, Plan(1, sampling), [job])[job.id] for job in jobs}
     assert len({response.samples.tobytes() for response in alone.values()}) == len(jobs)
     for slots, order in ((1, jobs[::-1]), (3, jobs), (8, jobs[2:] + jobs[:2])):

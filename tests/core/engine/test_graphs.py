@@ -15,7 +15,7 @@ from personaplex.core.engine.session import Persona, RecordedVoice, prefill
 from personaplex.core.engine.slots import Engine
 from personaplex.core.lm.model import LM
 from personaplex.core.machine import bench
-from personaplex.core.nn import attention, cache
+from personaplex.core.nn import attention, cache, int8
 from personaplex.core.nn.invariant import InvariantMatrix
 from personaplex.core.nn.products import Packable, pack
 from personaplex.core.sampling.draw import Sampling
@@ -90,6 +90,21 @@ def test_a_graph_for_each_length_read(
     assert torch.equal(play(short.lm, personas, SAMPLINGS[sampling], True, CALLS), plain)
     assert captured.graphs >= 2
     assert len(captured.pools) == 1
+    assert len(plain.unique(dim=0)) > 25
+
+
+def test_a_graph_in_int8(short: LoadedCase, captured: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With rows padded as on CUDA, and the kernel that any processor can run."""
+    monkeypatch.setattr(int8, "KERNELS", {"cpu": (int8.KERNELS["cpu"][-1],)})
+    monkeypatch.setattr(int8, "SIZES", int8.SIZES_CUDA)
+    lm = short.lm_in(torch.bfloat16, int8=True)
+    personas = {
+        voice: prefill(lm, short.config, RecordedVoice(codes(voice, voice)), list(range(40, 40 + voice)))
+        for _, _, voice, _ in CALLS
+    }
+    plain = play(lm, personas, Sampling(), False, CALLS)
+    assert torch.equal(play(lm, personas, Sampling(), True, CALLS), plain)
+    assert captured.graphs >= 1
     assert len(plain.unique(dim=0)) > 25
 
 

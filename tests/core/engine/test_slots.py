@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 POSITIONS = 100
 GREEDY, SAMPLED = Sampling(greedy=True), Sampling()
 AGAINST_LOOPS = Sampling(top_p_text=0.9, repetition_penalty=1.2, no_repeat_ngram=1)
-WEIGHTS = ("float32", "bfloat16")
+WEIGHTS = ("float32", "bfloat16", "int8")
 
 
 @dataclass(eq=False)
@@ -43,8 +43,8 @@ class Call:
 
 
 def language_model(case: LoadedCase, weights: str) -> LM:
-    """The case's, in float32 or bfloat16."""
-    return case.lm if weights == "float32" else case.lm_in(torch.bfloat16)
+    """The case's, in float32 or bfloat16; "int8" computes in bfloat16 too."""
+    return case.lm if weights == "float32" else case.lm_in(torch.bfloat16, int8=weights == "int8")
 
 
 def codes(frames: int, seed: int) -> Tensor:
@@ -113,7 +113,11 @@ class World:
 
 
 @pytest.fixture(
-    scope="module", params=["float32-greedy", "float32-sampled", "bfloat16-greedy", "compiled-sampled", "float32-loops"]
+    scope="module",
+    params=[
+        *("float32-greedy", "float32-sampled", "bfloat16-greedy", "compiled-sampled", "float32-loops"),
+        *("int8-greedy", "int8-sampled"),
+    ],
 )
 def world(request: pytest.FixtureRequest, short: LoadedCase) -> Iterator[World]:
     """The long call wraps its ring of 63 positions; the loud one has no persona or input in common with it.

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from personaplex.core.config import CODEBOOKS, PERSONAPLEX_7B
 from personaplex.core.lm.model import LM
 from personaplex.core.nn import fused
+from personaplex.core.nn.int8 import KERNELS, Int8Matrix
 from personaplex.core.nn.products import pack
 from personaplex.core.sampling.draw import Sampling
 
@@ -59,10 +60,17 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
         yield counting.kernels
 
 
-def tick(slots: int, monkeypatch: pytest.MonkeyPatch, invariant: bool = False) -> Counter[str]:
+def settled_for_cuda(matrix: Int8Matrix, _device: torch.device) -> None:
+    matrix._kernel, matrix._threads = KERNELS["cuda"][0], torch.get_num_threads()
+
+
+def tick(slots: int, monkeypatch: pytest.MonkeyPatch, invariant: bool = False, int8: bool = False) -> Counter[str]:
     """Of one tick of the 7B with the default sampling, 400 positions behind every call."""
     with META:
         lm = LM(replace(PERSONAPLEX_7B.lm)).to(torch.bfloat16).requires_grad_(False)
+    if int8:
+        lm.temporal.hold_int8()
+        monkeypatch.setattr(Int8Matrix, "settle", settled_for_cuda)
     pack(lm, invariant)
     state = lm.zeros(slots, 750)
     state.cache.filled = [400] * slots
@@ -88,6 +96,14 @@ def test_batch_invariant_products_are_as_many(monkeypatch: pytest.MonkeyPatch) -
     assert kernels["linear"] == plain["_product"] == 0
     assert kernels["_product"] == plain["linear"] == 330
     assert kernels.total() == plain.total()
+
+
+@pytest.mark.usefixtures("fused_kernels")
+def test_kernels_a_tick_in_int8(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounding and scaling are torch's, several kernels each, and nothing waits for the device."""
+    kernels = tick(64, monkeypatch, int8=True)
+    assert kernels["_int_mm"] == 4 * PERSONAPLEX_7B.lm.num_layers
+    assert kernels.total() <= 2500, kernels.most_common()
 
 
 def test_kernels_a_tick_without_triton(monkeypatch: pytest.MonkeyPatch) -> None:

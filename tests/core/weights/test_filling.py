@@ -20,11 +20,13 @@ from personaplex.core.config import (
     MimiTransformerConfig,
 )
 from personaplex.core.errors import ModelError
+from personaplex.core.nn.int8 import quantised
 from personaplex.core.weights.checkpoint import open_checkpoint
 from personaplex.core.weights.filling import depth_steps, load_lm, load_mimi, with_depth_steps
 from personaplex.core.weights.layout import Layout, lm_layout, mimi_layout
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 
@@ -95,6 +97,77 @@ class TestValues:
         assert torch.equal(mimi.quantizer.rest.embedding_sum[6], MIMI_TENSORS[name])
         assert torch.equal(mimi.encoder.stages[0].down.weight, MIMI_TENSORS["encoder.model.3.conv.conv.weight"])
         assert torch.equal(mimi.decoder.stages[3].up.bias, MIMI_TENSORS["decoder.model.11.convtr.convtr.bias"])
+
+
+def in_int8(tensors: Tensors, names: Iterable[str]) -> Tensors:
+    """The tensors with some of them in int8, as Kyutai stores them."""
+    changed: Tensors = {}
+    for name in names:
+        changed[name], changed[f"{name}_scb"] = quantised(tensors[name])
+    return tensors | changed
+
+
+TEMPORAL = [name for name, place in lm_layout(TINY_LM).items() if place.is_quantised]
+LINEARS = [  # what Kyutai quantises
+    name for name, tensor in LM_TENSORS.items() if tensor.dim() == 2 and "emb" not in name
+]
+
+
+class TestInt8:
+    """Temporal layers in int8: quantised while they are loaded, or stored so."""
+
+    def test_which_are_quantised(self, path: Path) -> None:
+        assert len(TEMPORAL) == 4 * TINY_LM.num_layers
+        save_file(LM_TENSORS, path)
+        lm = load_lm(path, TINY_LM, CPU, BF16, int8=True)
+        held = {name.removesuffix(".weight") for name, part in lm.named_parameters() if part.dtype == torch.int8}
+        assert held == {place.target for place in lm_layout(TINY_LM).values() if place.is_quantised}
+        assert {part.dtype for name, part in lm.named_parameters() if name.endswith("scale")} == {F32}
+        assert lm.dtype == BF16
+        assert not any(parameter.requires_grad or parameter.is_meta for parameter in lm.parameters())
+
+    @pytest.mark.parametrize("names", [TEMPORAL, LINEARS], ids=["ours", "Kyutai's"])
+    @pytest.mark.parametrize("suffix", [".safetensors", ".pt"])
+    def test_stored_and_quantised_while_loading_are_the_same(
+        self, tmp_path: Path, names: list[str], suffix: str
+    ) -> None:
+        path, plain = tmp_path / f"model{suffix}", tmp_path / "plain.safetensors"
+        tensors = {name: tensor.bfloat16() for name, tensor in LM_TENSORS.items()}
+        stored = in_int8(tensors, names)
+        save_file(tensors, plain)
+        save_file(stored, path) if suffix == ".safetensors" else torch.save(stored, path)
+        found, expected = load_lm(path, TINY_LM, CPU, None), load_lm(plain, TINY_LM, CPU, None, int8=True)
+        assert found.dtype == expected.dtype == BF16
+        for name, parameter in expected.named_parameters():
+            same = found.get_parameter(name)
+            if name.startswith("temporal") or names is TEMPORAL:
+                assert torch.equal(same, parameter), name
+            else:
+                torch.testing.assert_close(same, parameter, rtol=0.02, atol=0.01)
+
+    def test_shards_may_part_a_weight_from_its_scales(self, tmp_path: Path) -> None:
+        stored = in_int8(LM_TENSORS, TEMPORAL)
+        places = {name: f"{'scales' if name.endswith('_scb') else 'weights'}.safetensors" for name in stored}
+        for file in set(places.values()):
+            save_file({name: tensor for name, tensor in stored.items() if places[name] == file}, tmp_path / file)
+        index = tmp_path / "model.safetensors.index.json"
+        index.write_text(json.dumps({"weight_map": places}))
+        assert load_lm(index, TINY_LM, CPU, None).temporal.is_int8
+
+    @pytest.mark.parametrize("scales", [None, torch.ones(3), torch.ones(32, dtype=torch.int8)])
+    def test_without_scales(self, path: Path, scales: Tensor | None) -> None:
+        stored = in_int8(LM_TENSORS, TEMPORAL)
+        del stored[f"{TEMPORAL[0]}_scb"]
+        save_file(stored if scales is None else stored | {f"{TEMPORAL[0]}_scb": scales}, path)
+        assert f"{TEMPORAL[0]} is in int8, but {TEMPORAL[0]}_scb is not [24] numbers" in refused(path)
+
+    @pytest.mark.parametrize("value", [float("nan"), float("inf")])
+    def test_values_that_are_no_numbers(self, path: Path, value: float) -> None:
+        broken = LM_TENSORS[TEMPORAL[2]].clone()
+        broken[1, 1] = value
+        save_file(LM_TENSORS | {TEMPORAL[2]: broken}, path)
+        with pytest.raises(ModelError, match="holds values that are no numbers"):
+            load_lm(path, TINY_LM, CPU, None, int8=True)
 
 
 class TestTypes:

@@ -10,6 +10,7 @@ from personaplex.core.config import CODEBOOKS
 from personaplex.core.engine.session import RecordedVoice, prefill
 from personaplex.core.engine.slots import Engine
 from personaplex.core.lm.model import LM
+from personaplex.core.nn.int8 import KERNELS, Int8Matrix
 from personaplex.core.sampling.draw import Sampling
 from personaplex.core.weights.model import Model
 from personaplex.core.weights.offload import offload
@@ -17,6 +18,7 @@ from personaplex.samples import tiny
 
 CPU = torch.device("cpu")
 FRAMES = 5
+HALVES = next(kernel for kernel in KERNELS["cpu"] if kernel.name == "halves")
 
 
 def codes(frames: int, seed: int) -> Tensor:
@@ -37,14 +39,26 @@ def unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LM, "_check_packed", lambda _: None)
 
 
+def loaded(dtype: torch.dtype, int8: bool) -> Model:
+    model = tiny.load(CPU, dtype)
+    if int8:
+        model.lm.temporal.hold_int8()
+    return model
+
+
 def places(layer: nn.Module) -> list[int]:
     return [parameter.data_ptr() for parameter in layer.parameters()]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_visiting_layer_computes_the_same(dtype: torch.dtype) -> None:
-    expected = frames(tiny.load(CPU, dtype))
-    model = tiny.load(CPU, dtype)
+@pytest.mark.parametrize(("dtype", "int8"), [(torch.float32, False), (torch.bfloat16, False), (torch.bfloat16, True)])
+def test_a_visiting_layer_computes_the_same(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, int8: bool) -> None:
+    monkeypatch.setattr("personaplex.core.nn.int8.KERNELS", {"cpu": (HALVES,)})  # with weights as they are
+    plain = loaded(dtype, int8)
+    for part in plain.lm.modules():
+        if isinstance(part, Int8Matrix):
+            part.settle(CPU)
+    expected = frames(plain)
+    model = loaded(dtype, int8)
     offload(model, CPU)
     first = model.lm.temporal.layers[0]
     home, seen = places(first), []
