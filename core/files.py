@@ -100,7 +100,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     part = temporary(path)
     try:
-        with _writing(path):
+        with writing(path):
             _check_place(path)
             yield part
             _sync(part)
@@ -144,7 +144,7 @@ class Staged:
 
     def write(self, path: Path, content: bytes | memoryview) -> None:
         """Write what is to stand at `path`."""
-        with _writing(path):
+        with writing(path):
             _check_place(path)
             part = self._parts[path] = temporary(path)
             part.write_bytes(content)
@@ -159,13 +159,13 @@ class Staged:
         aside: dict[Path, Path] = {}
         try:
             for path in reversed([*removed, *self._parts]):
-                with _writing(path):
+                with writing(path):
                     _check_place(path)
                     if os.path.lexists(path):
                         aside[path] = temporary(path)
                         path.replace(aside[path])
             for path, part in self._parts.items():
-                with _writing(path):
+                with writing(path):
                     part.replace(path)
         except BaseException:
             self._put_back(aside)
@@ -224,7 +224,7 @@ def ignores_case(folder: Path) -> bool:
     Raises InputError if none can be.
     """
     probe = temporary(folder / "case")
-    with _writing(folder):
+    with writing(folder):
         probe.touch()
         try:
             return probe.with_name(probe.name.upper()).exists()
@@ -234,7 +234,7 @@ def ignores_case(folder: Path) -> bool:
 
 def make_folder(path: Path) -> None:
     """Make a folder and those above it, unless they are there; an `InputError` if that fails."""
-    with _writing(path):
+    with writing(path):
         path.mkdir(parents=True, exist_ok=True)
 
 
@@ -254,7 +254,7 @@ def encoded(text: str) -> bytes:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
     """Turn the system's errors into `InputError`."""
     try:
         yield
