@@ -1,6 +1,7 @@
 """An export from end to end: a run's calls read, split, written in a format, and what was left out."""
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -93,15 +94,15 @@ def _written(
     """The calls of a split that were written; those that can't be read are added to what is left out."""
     target = Target(folder / name, request.output / name, request.link)
     target.folder.mkdir(exist_ok=True)
-    writer, made = chosen.writer(target), []
-    for call in calls:
-        try:
-            writer.add(call)
-        except InputError as error:
-            found.left_out.append(LeftOut(call.id, error.what))
-        else:
-            made.append(call)
-    writer.close()
+    made = []
+    with closing(chosen.writer(target)) as writer:
+        for call in calls:
+            try:
+                writer.add(call)
+            except InputError as error:
+                found.left_out.append(LeftOut(call.id, error.what))
+            else:
+                made.append(call)
     return made
 
 

@@ -63,7 +63,7 @@ class Placed:
 def place(track: Track, stem: Path, *, link: bool, suffixes: tuple[str, ...] = PLAIN) -> Placed:
     """Put a sound at `stem` with its suffix: a link to the file or a copy of it, or a WAV of what is used of it.
 
-    A link leads to the file's real, absolute path. Raises InputError.
+    A link leads to the file's real, absolute path. Raises InputError, and leaves nothing then.
     """
     suffix = track.path.suffix.lower() if track.is_plain(suffixes) else ".wav"
     path = stem.with_name(stem.name + suffix)
@@ -74,7 +74,11 @@ def place(track: Track, stem: Path, *, link: bool, suffixes: tuple[str, ...] = P
         path.symlink_to(os.path.realpath(track.path))
     else:
         shutil.copyfile(track.path, path)
-    return placed(path)
+    try:
+        return placed(path)
+    except InputError:
+        path.unlink()
+        raise
 
 
 def placed(path: Path, content: bytes | None = None) -> Placed:

@@ -58,8 +58,9 @@ def _walked(source: str, pattern: str | None, output: Path | None) -> Source:
             continue
         item = _file_item(folder, relative, place)
         if samples:
+            item = replace(item, id=samples[relative].id)
             try:
-                item = _sample_item(item, samples[relative])
+                item = _with_annotations(item, samples[relative])
             except InputError as error:
                 found.refused.append(Refused.of(item, error))
                 continue
@@ -101,9 +102,9 @@ def _file_item(folder: Path, relative: Path, place: int) -> Item:
     return Item(identity, path, source, str(path), folder, Row(audio_filepath=source), place=place)
 
 
-def _sample_item(item: Item, sample: Sample) -> Item:
-    """The item of a benchmark's sample, which is called after the sample's folder; raises InputError."""
-    return replace(item, id=sample.id, row=Row(audio_filepath=item.source, **sample.own(item.folder)))
+def _with_annotations(item: Item, sample: Sample) -> Item:
+    """The item of a benchmark's sample, with what is carried through of it; raises InputError."""
+    return replace(item, row=Row(audio_filepath=item.source, **sample.own(item.folder)))
 
 
 def _check_unique(items: Sequence[Item]) -> None:

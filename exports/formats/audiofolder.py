@@ -9,6 +9,7 @@ from personaplex.core.weights.published import TERMS
 from personaplex.exports.calls import Call
 from personaplex.exports.splits import WHOLE
 from personaplex.exports.writer import Row, Target, place_sides, write_lines
+from personaplex.samples.catalog import model_names
 
 _MOST_SEEDS = 20
 
@@ -54,9 +55,9 @@ def _about(calls: list[Call]) -> list[str]:
     hours = sum(call.document["input"]["duration"] for call in calls) / 3600
     return [
         f"{len(calls)} calls, {hours:.2f} hours. A row is a call: `caller` is the recording that the model heard,",
-        "`agent` what it answered, of the same length and in step with it. `text` is what the agent says, by the model's",
-        "own text stream. The caller's words are in `caller_text`, where they were known. The agent's voice and words are",
-        "synthetic.",
+        "`agent` what it answered, of the same length and in step with it. `text` is what the agent says, by the",
+        "model's own text stream; `caller_text` is what the caller says, where that was known. The agent's voice and",
+        "words are synthetic.",
     ]
 
 
@@ -85,13 +86,18 @@ def _sizes(splits: Mapping[str, list[Call]]) -> dict[str, str]:
 def _licences(calls: list[Call]) -> list[str]:
     lines = ["## Licences", ""]
     for name in sorted({call.facts["model"] for call in calls}):
-        known = f"{TERMS[name].licence}, as its page says" if name in TERMS else "not known to the tool that wrote this"
-        lines.append(f"- Weights of `{name}`: {known}.")
+        lines.append(f"- Weights of `{name}`: {_licence(name)}.")
     lines.append(
         "- Callers' recordings, and the voices that the agent was prompted with: write down here whose they are,"
     )
     lines.append("  and what they may be used for. The tool does not know.")
     return lines
+
+
+def _licence(model: str) -> str:
+    if model in TERMS:
+        return f"{TERMS[model].licence}, as its page says"
+    return "they come with personaplex" if model in model_names() else "not known to the tool that wrote this"
 
 
 def _table(rows: Mapping[str, str]) -> list[str]:

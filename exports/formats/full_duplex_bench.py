@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from personaplex.core.corpus.bench import INPUT, KEY
+from personaplex.core.corpus.naming import id_fault
 from personaplex.core.errors import InputError
 from personaplex.exports.calls import Call
 from personaplex.exports.tracks import place
@@ -29,6 +30,9 @@ class FullDuplexBenchWriter:
         """See `Writer`."""
         sample = call.own.get(KEY)
         folder, name, files = _place(call, sample if isinstance(sample, dict) else {})
+        fault = id_fault(folder)
+        if fault is not None:
+            raise InputError(f"the sample's folder: {fault[0]}", fault[1])
         path = self._target.folder / folder
         answer = name.replace("input", "output", 1)
         made = []

@@ -116,32 +116,33 @@ def _spoken(call: Call, agent: Row) -> list[Row]:
         {
             **_supervision(f"{call.id}-agent-{number}", agent, segment["start"], segment["end"], AGENT),
             "text": segment["text"],
-            "alignment": {"word": [_aligned(word) for word in segment["words"]]},
+            "alignment": {"word": [_aligned(word, agent["duration"]) for word in segment["words"]]},
         }
         for number, segment in enumerate(call.segments)
-        if segment["end"] > segment["start"]
+        if segment["start"] < min(segment["end"], agent["duration"])
     ]
 
 
-def _aligned(word: dict[str, Any]) -> list[Any]:
-    return [word["word"], word["start"], round(word["end"] - word["start"], _DIGITS), None]
+def _aligned(word: dict[str, Any], end: float) -> list[Any]:
+    return [word["word"], word["start"], max(0.0, round(min(word["end"], end) - word["start"], _DIGITS)), None]
 
 
 def _heard(call: Call, caller: Row) -> list[Row]:
     """A supervision for each stretch of the caller's speech: its words are not known."""
     return [
-        _supervision(f"{call.id}-caller-{number}", caller, start, min(end, caller["duration"]), CALLER)
+        _supervision(f"{call.id}-caller-{number}", caller, start, end, CALLER)
         for number, (start, end) in enumerate(call.caller_speech)
-        if start < caller["duration"]
+        if start < min(end, caller["duration"])
     ]
 
 
 def _supervision(name: str, recording: Row, start: float, end: float, speaker: str) -> Row:
+    """One of a recording, which it ends with at the latest: the last frame of a call may be one in part."""
     return {
         "id": name,
         "recording_id": recording["id"],
         "start": start,
-        "duration": round(end - start, _DIGITS),
+        "duration": round(min(end, recording["duration"]) - start, _DIGITS),
         "channel": 0,
         "language": LANGUAGE,
         "speaker": speaker,

@@ -6,6 +6,8 @@ from personaplex.exports.calls import Call
 from personaplex.exports.tars import Shards
 from personaplex.exports.writer import Target
 
+_WAV = (".wav",)  # so that all samples have the same members
+
 
 class WebdatasetWriter:
     """`calls-000000.tar` and so on. A key is the call's id with `_` for every dot, at which readers would cut it."""
@@ -16,7 +18,7 @@ class WebdatasetWriter:
 
     def add(self, call: Call) -> None:
         """See `Writer`."""
-        sides = {"agent": call.agent.content(), "caller": call.caller.content()}
+        sides = {"agent": call.agent.content(_WAV), "caller": call.caller.content(_WAV)}
         key = self._key(call.id)
         facts = {**call.facts, "segments": call.segments, "caller_speech": call.caller_speech, "own": call.own}
         members = {f"{key}.{side}{suffix}": content for side, (suffix, content) in sides.items()}
