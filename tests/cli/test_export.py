@@ -69,9 +69,10 @@ def test_what_is_left_out_is_told_and_counted(run: Desk) -> None:
 
 
 def test_nothing_to_export(run: Desk) -> None:
+    assert run.batch("calls", out="here").code == 0
     for recording in (run.folder / "calls").iterdir():
         recording.unlink()
-    result = run.run("export", "out", "--to", "nemo", "-o", "data")
+    result = run.run("export", "here", "--to", "nemo", "-o", "data")
     assert (result.code, result.out) == (2, "")
     assert "none of its calls can be exported, such as 0: the caller's recording 0.wav is not there" in result.errors[0]
     assert "--callers" in result.errors[1]
@@ -87,6 +88,7 @@ def test_a_mix_holds_the_callers(run: Desk) -> None:
 
 def test_a_transcript_of_offline(run: Desk) -> None:
     """Its recording is found from the folder that the command runs in, as it was then."""
+    (run.folder / "one").mkdir()
     assert run.offline("--output-wav", "one/a.wav", "--output-text", "one/a.json", call="calls/0.wav").code == 0
     assert run.run("export", "one", "--to", "audacity", "-o", "data").code == 0
     assert (run.folder / "data" / "audio" / "a.words.txt").is_file()
