@@ -30,12 +30,17 @@ import yaml
 from huggingface_hub import constants
 
 from personaplex.cli.main import command, run
+from personaplex.exports.export import FORMATS
 from personaplex.samples import tiny
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")))}
 NOT_HERE = ("needs the licence", "needs a GPU", "needs an account")
-CUT = {"README.md": 1.2, "docs/recipes.md": 1.2}  # seconds: it runs many calls, for which their beginnings do
+CUT = {
+    "README.md": 1.2,
+    "docs/recipes.md": 1.2,
+    "docs/export.md": 1.2,
+}  # seconds: it runs many calls, for which their beginnings do
 
 _BLOCK = re.compile(r"(?:^<!-- (?P<mark>[^\n]*) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 _FENCES = re.compile(r"^```.*?^```$", re.M | re.S)
@@ -221,6 +226,15 @@ def manifest_is_true() -> None:
     assert not Path("many").exists()
 
 
+def export_is_true() -> None:
+    listed = re.findall(r"^\| `(\w[\w-]*)` \|", text_of("docs/export.md").partition("## Formats")[2], re.M)
+    assert listed == list(FORMATS)
+    assert {path.name for path in Path("hub").iterdir()} == {"README.md", "train", "test"}
+    links = [path for path in Path("hub").rglob("*.wav") if path.is_symlink()]
+    assert len(links) == 4
+    assert Path("manifests/manifest.jsonl").read_text(encoding="utf-8").count("\n") == 2
+
+
 def regression_is_true() -> None:
     assert "<audio" in Path("report.html").read_text(encoding="utf-8")
     assert Path("report.xml").read_text(encoding="utf-8").count("<testcase") == 2
@@ -256,6 +270,7 @@ def nothing_more() -> None:
 CLAIMS: dict[str, Callable[[], None]] = {
     "README.md": nothing_more,
     "docs/architecture.md": architecture_is_true,
+    "docs/export.md": export_is_true,
     "docs/gpu.md": nothing_more,
     "docs/manifest.md": manifest_is_true,
     "docs/moshi.md": nothing_more,
