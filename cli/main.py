@@ -9,7 +9,19 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from personaplex.cli.commands import batch, bench, compare, doctor, export, models, offline, prompts, regress, voices
+from personaplex.cli.commands import (
+    batch,
+    bench,
+    compare,
+    doctor,
+    export,
+    models,
+    offline,
+    prompts,
+    regress,
+    talk,
+    voices,
+)
 from personaplex.cli.console import is_debug, log, result, show_error
 from personaplex.cli.interrupts import INTERRUPTED, ended_by_signals
 from personaplex.cli.options import is_settable, option_name
@@ -50,6 +62,7 @@ app = typer.Typer(
 )
 app.command(epilog=offline.EXAMPLE)(offline.offline)
 app.command(epilog=batch.EXAMPLE)(batch.batch)
+app.command(epilog=talk.EXAMPLE)(talk.talk)
 app.command(epilog=export.EXAMPLE)(export.export)
 app.command(epilog=compare.EXAMPLE)(compare.compare)
 app.add_typer(regress.app, name="regress")

@@ -139,7 +139,7 @@ class _Delivery:
         self._started = started
         self._places = places
         self._ledger = ledger
-        self._written: deque[tuple[PlannedItem, ResultRow, float]] = deque()
+        self._written: deque[tuple[ResultRow, float]] = deque()
 
     def deliver(self, response: Response) -> None:
         """Write a response's files, on whatever thread; raises InputError."""
@@ -148,7 +148,7 @@ class _Delivery:
         self._places.refuse_foreign(item)
         seconds = sum(response.seconds.values())
         document = write(response, self._run, item.paths, item.item.source, self._started, seconds, clears=True)
-        self._written.append((item, done_row(item.item, document), response.info.duration))
+        self._written.append((done_row(item.item, document), response.info.duration))
 
     def record(self) -> None:
         """Put what was written into the ledger."""

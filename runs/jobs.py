@@ -31,7 +31,7 @@ def make_jobs(
     None at all once `failed` has said that these are too many. Raises UsageError if the prompt that the options give
     leaves nothing of the context to the calls.
     """
-    loaded = {voice: _voice(path, model) for voice, path in voices.items()}
+    loaded = {voice: voice_or_error(path, model) for voice, path in voices.items()}
     for text, voice in dict.fromkeys((item.text, item.voice) for item in items if is_of_options(item)):
         known = loaded[voice]
         if isinstance(known, NamedVoice):
@@ -74,7 +74,8 @@ def refuse_long(job: Job, context: int, align: Alignment) -> None:
         raise InputError(what, "shorten the call, or allow it with --long-audio warn")
 
 
-def _voice(path: Path, model: Model) -> NamedVoice | PersonaplexError:
+def voice_or_error(path: Path, model: Model) -> NamedVoice | PersonaplexError:
+    """The voice in a file, or why it is none: it fails the calls that it is for, not the others."""
     try:
         return load_voice(path, model)
     except PersonaplexError as error:

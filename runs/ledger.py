@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,6 @@ from personaplex.core.corpus.items import Item, Refused
 from personaplex.core.corpus.results import ResultRow, failed_row, merge_results
 from personaplex.core.errors import PersonaplexError
 from personaplex.core.faults import shown
-from personaplex.runs.planning.planned import PlannedItem
 
 FLUSH_SECONDS = 20.0
 
@@ -51,13 +51,13 @@ class Ledger:
         self.counts.flagged += bool(row["flags"])
         self._rows[row["id"]] = row
 
-    def done(self, planned: PlannedItem, row: ResultRow, duration: float) -> None:
-        """An item that is done now, of `duration` seconds."""
+    def done(self, row: ResultRow, duration: float) -> None:
+        """What is done now, of `duration` seconds."""
         self.counts.done += 1
         self.counts.audio_seconds = round(self.counts.audio_seconds + duration, 3)
         self._add(row)
         for warning in row["warnings"]:
-            log.warning("%s", shown(f"{planned.item.id}: {warning}"))
+            log.warning("%s", shown(f"{row['id']}: {warning}"))
 
     def failed(self, item: Item, error: PersonaplexError) -> None:
         """An item that can't be run."""
@@ -78,6 +78,10 @@ class Ledger:
                 self.flush()
             except PersonaplexError as error:  # the calls go on: it may be over by then
                 log.warning("%s; tried again in %.0f s", shown(error.what), FLUSH_SECONDS)
+
+    def flags(self) -> dict[str, int]:
+        """How many rows have each kind of flag."""
+        return dict(sorted(Counter(kind for row in self._rows.values() for kind in row.get("flags", ())).items()))
 
     def flush(self) -> None:
         """Merge the rows into the folder's file; raises InputError."""

@@ -27,6 +27,7 @@ from personaplex.core.faults import field_faults, first_faults
 from personaplex.core.files import check_schema, read_json
 from personaplex.core.sampling.draw import Sampling
 from personaplex.runs.choices import Alignment, Dtype, LongAudio
+from personaplex.runs.models.located import ModelOptions
 from personaplex.runs.planning.request import BatchRequest
 
 
@@ -157,17 +158,18 @@ def run_record(request: BatchRequest, run: Run, passed_over: PassedOver, started
         long_audio=request.long_audio,
         output=OutputSettings(**asdict(outputs), mix=source.mix),
         model=ModelIdentity(run.model.revision, run.model.weights_sha256, asdict(run.model)),
-        model_options=ModelSettings(
-            options.name,
-            options.revision,
-            _text(options.overrides.lm),
-            _text(options.overrides.mimi),
-            _text(options.overrides.tokenizer),
-        ),
+        model_options=model_settings(options),
         engine=EngineSettings(engine.device, Dtype(engine.dtype), engine.threads, engine.slots, asdict(engine)),
         volatile=started,
         passed_over=passed_over.document(),
     )
+
+
+def model_settings(options: ModelOptions) -> ModelSettings:
+    """What finds the model of `options` again."""
+    overrides = options.overrides
+    paths = (_text(overrides.lm), _text(overrides.mimi), _text(overrides.tokenizer))
+    return ModelSettings(options.name, options.revision, *paths)
 
 
 def _text(path: Path | None) -> str | None:

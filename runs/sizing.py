@@ -18,10 +18,18 @@ def engine_plan(jobs: Sequence[Job], options: CallOptions, model: Model, observe
 def _slots(jobs: Sequence[Job], options: CallOptions, model: Model, observer: Observer) -> int:
     if not jobs:
         return 1
-    longest = positions(jobs, options.align.value)
+    return slots_for(positions(jobs, options.align.value), len(jobs), options.slots, model, observer)
+
+
+def slots_for(longest: int, calls: int, asked: int | None, model: Model, observer: Observer, each: int = 1) -> int:
+    """The asked-for number of slots, or as many as fit, for calls of at most `longest` positions; a multiple of `each`.
+
+    The observer is told of them.
+    """
     slot = cache_bytes(model.config, 1, longest, model.lm.dtype.itemsize)
-    slots = choose_slots(options.slots, len(jobs), slot, model.device)
-    if options.slots is None:
-        slots = allocatable_slots(model.lm, slots, longest)
+    slots = choose_slots(asked, calls, slot, model.device)
+    if asked is None:
+        slots = allocatable_slots(model.lm, max(slots, each), longest)
+    slots = max(slots // each, 1) * each
     observer.sized(Sizing(slots, slot, longest, free_bytes(model.device)))
     return slots

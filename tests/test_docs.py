@@ -30,6 +30,7 @@ import yaml
 from huggingface_hub import constants
 
 from personaplex.cli.main import command, run
+from personaplex.core.corpus.conversations import KNOWN, LineRow, SamplingRow, SideRow
 from personaplex.exports.export import FORMATS
 from personaplex.samples import tiny
 
@@ -267,6 +268,23 @@ def nothing_more() -> None:
     """Its blocks say it all."""
 
 
+def talk_is_true() -> None:
+    first, _ = rows("talks")
+    assert (first["id"], first["ticket"], first["duration"]) == ("table", "A-17", 4)
+    document = json.loads(Path("talks/table.json").read_text(encoding="utf-8"))
+    assert {turn["speaker"] for turn in document["segments"]} == {"a", "b"}
+    page = (ROOT / "docs/talk.md").read_text(encoding="utf-8")
+    known = {
+        *KNOWN,
+        *SideRow.model_fields,
+        *LineRow.model_fields,
+        *SamplingRow.model_fields,
+        "both_waiting",
+        "greeting_loop",
+    }
+    assert {name for name in known if f"`{name}`" not in page} == set()
+
+
 CLAIMS: dict[str, Callable[[], None]] = {
     "README.md": nothing_more,
     "docs/architecture.md": architecture_is_true,
@@ -279,6 +297,7 @@ CLAIMS: dict[str, Callable[[], None]] = {
     "docs/recipes.md": recipes_are_true,
     "docs/regression.md": regression_is_true,
     "docs/reproducibility.md": reproducibility_is_true,
+    "docs/talk.md": talk_is_true,
     "docs/transcript.md": nothing_more,
     "docs/troubleshooting.md": troubleshooting_is_true,
     "docs/voices.md": nothing_more,

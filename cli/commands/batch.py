@@ -19,6 +19,7 @@ from personaplex.runs.choices import DEFAULT_SEED, Alignment, Dtype, Existing, L
 if TYPE_CHECKING:
     from personaplex.runs.batch import Outcome
     from personaplex.runs.forecast import Forecast
+    from personaplex.runs.ledger import Counts
 
 EXAMPLE = "Example: personaplex batch calls/ -o answers/ --voice-prompt NATM1"
 
@@ -154,7 +155,7 @@ def batch(
         ),
         graphs=cuda_graphs is o.Graphs.auto and not cpu_offload,
         slots=slots,
-        shard=_shard(shard),
+        shard=parse_shard(shard),
         existing=existing,
         max_failures=0 if fail_fast else max_failures,
         retry_failed=retry_failed,
@@ -166,7 +167,7 @@ def batch(
         return
     observer = BatchObserver(not quiet)
     outcome = run_batch(request, observer)
-    code = ended(outcome, observer.interrupted)
+    code = ended(outcome.counts, outcome.stopped, observer.interrupted)
     _show_summary(outcome, str(output_dir), as_json)
     raise typer.Exit(code)
 
@@ -181,17 +182,17 @@ def _seed(text: str) -> int:
     return o.check_seed(int(text))
 
 
-def _shard(text: str) -> tuple[int, int]:
+def parse_shard(text: str) -> tuple[int, int]:
+    """What `--shard` says; raises UsageError."""
     index, _, count = text.partition("/")
     if not (re.fullmatch(r"[0-9]{1,9}/[0-9]{1,9}", text) and 1 <= int(index) <= int(count)):
         raise UsageError(f'--shard "{text}" makes no sense', "write I/N, such as 1/4 to 4/4")
     return int(index), int(count)
 
 
-def ended(outcome: "Outcome", interrupted: int) -> int:
-    """Say why a batch ended early, if it did; returns its exit code, `interrupted` of one that was."""
-    counts = outcome.counts
-    if outcome.stopped:
+def ended(counts: "Counts", stopped: bool, interrupted: int) -> int:
+    """Say why a run ended early, if it did; returns its exit code, `interrupted` of one that was `stopped`."""
+    if stopped:
         log.error("interrupted: %d items not run; run the same command again to go on", counts.not_run)
         return interrupted
     if counts.not_run:

@@ -124,7 +124,7 @@ def check(
     observer = BatchObserver(not quiet)
     with held_again(goldens, rerun, Check(level, tolerances, allow_unused), observer) as held:
         if not isinstance(held, Held):
-            raise typer.Exit(ended(held, observer.interrupted))
+            raise typer.Exit(ended(held.counts, held.stopped, observer.interrupted))
         code = report(held.comparison, Reports(junit, html, github, as_json))
         statuses = {item.status for item in held.comparison.items}
         if Status.extra in statuses:
@@ -168,7 +168,7 @@ def update(
     check, observer = Check(Level.samples, Tolerances(), allow_unused=False), BatchObserver(not quiet)
     with held_again(goldens, rerun, check, observer) as held:
         if not isinstance(held, Held):
-            raise typer.Exit(ended(held, observer.interrupted))
+            raise typer.Exit(ended(held.counts, held.stopped, observer.interrupted))
         report(held.comparison, Reports(None, html, False, as_json))
         code = _updated(held, yes, notice if as_json else result)  # stdout is JSON then
     raise typer.Exit(code)

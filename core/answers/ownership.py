@@ -10,9 +10,9 @@ from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from personaplex.core.answers.transcript import SCHEMA
+from personaplex.core.answers.transcript import CONVERSATION, SCHEMA
 from personaplex.core.errors import InputError
-from personaplex.core.files import Staged, read_object, stale_parts
+from personaplex.core.files import Staged, read_object, schema_of, stale_parts
 
 MEND = "move it away, or choose another folder with -o"
 
@@ -56,7 +56,7 @@ def refuse_foreign(
         if path in gone or not os.path.lexists(path):
             continue
         if path == transcript:
-            is_ours = not path.is_symlink() and document is not None and document.get("schema") == SCHEMA
+            is_ours = not path.is_symlink() and schema_of(document) in (SCHEMA, CONVERSATION)
         else:
             is_ours = path in known and is_unchanged(path, known[path])
         if not is_ours:

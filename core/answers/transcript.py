@@ -19,6 +19,7 @@ from personaplex.core.config import FRAME_RATE, seconds
 from personaplex.core.lm.tokenizer import SPACE, Tokenizer
 
 SCHEMA = "personaplex.transcript/1"
+CONVERSATION = "personaplex.conversation/1"
 LANGUAGE = "en"
 
 _MARKS = string.punctuation + "…–—‘’“”«»¿¡"
@@ -163,17 +164,18 @@ def plain_word(word: str) -> str:
     return word.casefold().strip(_MARKS)
 
 
-def segments(spoken: Sequence[Word]) -> list[Segment]:
-    """The agent's words in segments, a new one wherever `SEGMENT_GAP` seconds pass without a word."""
+def segments(spoken: Sequence[Word], speaker: str = "agent") -> list[Segment]:
+    """A speaker's words in segments, a new one wherever `SEGMENT_GAP` seconds pass without a word."""
     runs: list[list[Word]] = []
     for word in spoken:
         if not runs or word.start - runs[-1][-1].end >= SEGMENT_GAP:
             runs.append([])
         runs[-1].append(word)
-    return [Segment(number, "agent", run[0].start, run[-1].end, _joined(run), run) for number, run in enumerate(runs)]
+    return [Segment(number, speaker, run[0].start, run[-1].end, joined(run), run) for number, run in enumerate(runs)]
 
 
-def _joined(spoken: Sequence[Word]) -> str:
+def joined(spoken: Sequence[Word]) -> str:
+    """Words, with single spaces between them."""
     return " ".join(word.word for word in spoken)
 
 
@@ -209,7 +211,7 @@ def document(
     return {
         "schema": SCHEMA,
         "id": id,
-        "text": _joined(spoken),
+        "text": joined(spoken),
         "language": LANGUAGE,
         "segments": [asdict(segment) for segment in segments(spoken)],
         "frame_rate": FRAME_RATE,

@@ -3,7 +3,6 @@
 import errno
 import os
 import re
-import sys
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -13,11 +12,10 @@ from personaplex.core.audio.formats.suffixes import RECORDING_SUFFIXES
 from personaplex.core.corpus.items import Item, Refused, Source
 from personaplex.core.corpus.manifest import KNOWN, PATHS, BadRow, Row, number_as_text, read_rows
 from personaplex.core.corpus.naming import id_fault, unhidden
-from personaplex.core.corpus.raw import decoded
+from personaplex.core.corpus.raw import STDIN, manifest_text
 from personaplex.core.errors import InputError, PersonaplexError, UsageError
 from personaplex.core.faults import shown
 
-STDIN = "-"
 _KINDS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "csv"}
 _MEND_ROW = "mend the row, and run the same command again"
 
@@ -29,11 +27,7 @@ def read_manifest(source: str) -> Source:
     name, folder = ("standard input", Path()) if source == STDIN else (source, path.parent)
     if source != STDIN and suffix not in _KINDS:
         raise _no_manifest(source)
-    try:
-        content = sys.stdin.buffer.read() if source == STDIN else path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{name}: {error.strerror}", "check the path") from error
-    rows = read_rows(decoded(content, name), _KINDS.get(suffix, "jsonl"), name)
+    rows = read_rows(manifest_text(source), _KINDS.get(suffix, "jsonl"), name)
     items: list[Item] = []
     refused: list[Refused] = []
     for number, row in rows.good:
@@ -43,7 +37,7 @@ def read_manifest(source: str) -> Source:
         else:
             items.append(item)
     refused += [_bad(row, folder) for row in rows.bad]
-    return Source(items, _distinct(refused, {item.id for item in items}), warnings=rows.warnings)
+    return Source(items, distinct(refused, {item.id for item in items}), warnings=rows.warnings)
 
 
 def _no_manifest(source: str) -> UsageError:
@@ -106,7 +100,7 @@ def _bad(row: BadRow, folder: Path) -> Refused:
     own = {key: value for key, value in row.keys.items() if key not in KNOWN}
     error = UsageError(row.fault, _MEND_ROW)
     refused = Refused(identity if isinstance(identity, str) else "", row.number, source, own, error)
-    return refused if refused.id else replace(refused, id=_numbered(row.number), row=row.number)
+    return refused if refused.id else replace(refused, id=numbered(row.number), row=row.number)
 
 
 def _offset(row: BadRow) -> float:
@@ -116,17 +110,17 @@ def _offset(row: BadRow) -> float:
         return 0.0
 
 
-def _numbered(number: int) -> str:
+def numbered(number: int) -> str:
     return f"row-{number}"
 
 
-def _distinct(refused: Sequence[Refused], taken: Collection[str]) -> list[Refused]:
+def distinct(refused: Sequence[Refused], taken: Collection[str]) -> list[Refused]:
     """Refused rows, each with an id that no other row has; those that another has too are called by their number."""
     counts = Counter(one.id for one in refused) + Counter(taken)
     made = []
     for one in refused:
         if counts[one.id] > 1:
-            name = _numbered(one.place)
+            name = numbered(one.place)
             while name in counts:
                 name += "+"
             one = replace(one, id=name, row=one.place)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -89,16 +89,19 @@ class BadRow:
     fault: str
 
 
+Kind = TypeVar("Kind", bound=BaseModel)
+
+
 @dataclass(frozen=True)
-class Rows:
+class Rows(Generic[Kind]):
     """A manifest's rows: the good ones with their numbers, the bad ones, and what is odd about its keys."""
 
-    good: list[tuple[int, Row]] = field(default_factory=list)
+    good: list[tuple[int, Kind]] = field(default_factory=list)
     bad: list[BadRow] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
-def read_rows(text: str, kind: str, name: str) -> Rows:
+def read_rows(text: str, kind: str, name: str) -> Rows[Row]:
     """The rows of a manifest's `text`; `kind` is "csv" or else JSON, `name` stands in messages.
 
     Raises UsageError for a text that makes no sense as a whole, and for one without rows.
@@ -107,38 +110,47 @@ def read_rows(text: str, kind: str, name: str) -> Rows:
     raws = list(csv_rows(text, name, columns) if kind == "csv" else json_rows(text, name))
     if not raws:
         raise UsageError(f"{name}: holds no rows", "give it a row a call, with audio_filepath")
-    rows = Rows(warnings=[f"{name}: {warning}" for warning in (*_near_misses(raws), *_no_numbers(raws))])
+    return checked_rows(raws, Row, KNOWN, _OBJECTS, name)
+
+
+def checked_rows(
+    raws: list[Raw], kind: type[Kind], known: frozenset[str], objects: frozenset[str], name: str
+) -> Rows[Kind]:
+    """Rows of a `kind`, field by field; `known` are its keys, of which `objects` hold objects."""
+    rows: Rows[Kind] = Rows(
+        warnings=[f"{name}: {warning}" for warning in (*_near_misses(raws, known), *_no_numbers(raws))]
+    )
     for raw in raws:
-        keys, row = _without_nulls(raw.keys), f"{name}: row {raw.number}"
+        keys, row = _without_nulls(raw.keys, known, objects), f"{name}: row {raw.number}"
         if raw.fault is not None:
             rows.bad.append(BadRow(raw.number, keys, f"{row}: {raw.fault}"))
             continue
         try:
-            rows.good.append((raw.number, Row.model_validate(keys)))
+            rows.good.append((raw.number, kind.model_validate(keys)))
         except ValidationError as error:
             rows.bad.append(BadRow(raw.number, keys, f"{row}, {first_faults(field_faults(error, 'the row'))}"))
     return rows
 
 
-def _without_nulls(keys: Mapping[str, Any]) -> dict[str, Any]:
+def _without_nulls(keys: Mapping[str, Any], known: frozenset[str], objects: frozenset[str]) -> dict[str, Any]:
     """A row without the keys that are null; of the user's own ones, nulls too are passed through."""
-    kept = {key: value for key, value in keys.items() if key not in KNOWN or value is not None}
-    for key in _OBJECTS & kept.keys():
+    kept = {key: value for key, value in keys.items() if key not in known or value is not None}
+    for key in objects & kept.keys():
         if isinstance(kept[key], dict):
             kept[key] = {name: value for name, value in kept[key].items() if value is not None}
     return kept
 
 
-def _near_misses(raws: list[Raw]) -> list[str]:
+def _near_misses(raws: list[Raw], known: frozenset[str]) -> list[str]:
     rows: dict[tuple[str, str], list[int]] = {}
     for raw in raws:
-        for key in raw.keys.keys() - KNOWN:
-            known = meant(key, KNOWN, raw.keys.keys())
-            if known is not None:
-                rows.setdefault((key, known), []).append(raw.number)
+        for key in raw.keys.keys() - known:
+            likely = meant(key, known, raw.keys.keys())
+            if likely is not None:
+                rows.setdefault((key, likely), []).append(raw.number)
     return [
-        f'"{shown(key)}" ({_placed(numbers)}) is not a key of manifests, and changes nothing: is {known} meant?'
-        for (key, known), numbers in sorted(rows.items(), key=lambda one: (one[1], one[0]))
+        f'"{shown(key)}" ({_placed(numbers)}) is not a key of manifests, and changes nothing: is {likely} meant?'
+        for (key, likely), numbers in sorted(rows.items(), key=lambda one: (one[1], one[0]))
     ]
 
 

@@ -2,13 +2,17 @@
 
 import json
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from personaplex.core.errors import UsageError
 from personaplex.core.faults import shown
+
+STDIN = "-"
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,16 @@ class JsonObject(dict[str, Any]):
     """A JSON object that knows the keys that stand in it more than once."""
 
     twice: tuple[str, ...] = ()
+
+
+def manifest_text(source: str) -> str:
+    """The text of a manifest, or of standard input for `-`; raises UsageError."""
+    name = "standard input" if source == STDIN else source
+    try:
+        content = sys.stdin.buffer.read() if source == STDIN else Path(source).read_bytes()
+    except OSError as error:
+        raise UsageError(f"{name}: {error.strerror}", "check the path") from error
+    return decoded(content, name)
 
 
 def decoded(content: bytes, name: str) -> str:

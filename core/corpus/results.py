@@ -59,7 +59,7 @@ def failed_row(refused: "Refused") -> ResultRow:
     source = {} if refused.source is None else {"audio_filepath": refused.source}
     number = {} if refused.row is None else {"row": refused.row}
     return {
-        **_apart(refused.own),
+        **apart(refused.own),
         "id": refused.id,
         "status": "failed",
         **source,
@@ -68,10 +68,10 @@ def failed_row(refused: "Refused") -> ResultRow:
 
 
 def _passed_through(item: "Item") -> ResultRow:
-    return _apart(item.row.passed_through) | ({} if item.row.asked is None else {"expect": item.row.asked})
+    return apart(item.row.passed_through) | ({} if item.row.asked is None else {"expect": item.row.asked})
 
 
-def _apart(own: Mapping[str, Any]) -> ResultRow:
+def apart(own: Mapping[str, Any]) -> ResultRow:
     """The manifest's other keys; one that results use themselves, such as NeMo's `text`, as `manifest_text`."""
     return {f"manifest_{key}" if key in OWN_KEYS else key: value for key, value in own.items()}
 
@@ -145,25 +145,25 @@ def _line(row: ResultRow) -> str:
     return json.dumps(row, ensure_ascii=False)
 
 
-def check_own_files(folder: Path) -> None:
-    """Raise UsageError if a folder's `results.jsonl` can't be gone on with, or its `run.json` is not a run's record."""
+def check_own_files(folder: Path, schema: str = SCHEMA) -> None:
+    """Raise UsageError if a folder's `results.jsonl` can't be gone on with, or its `run.json` has another `schema`."""
     read_results(folder)
     path = folder / RUN
     if not _is_there(path):
         return
-    if not str(schema_of(read_object(path))).startswith(SCHEMA.partition("/")[0] + "/"):
-        raise UsageError(f"{path}: is there and is no record of a run, and is not replaced", MEND)
+    if not str(schema_of(read_object(path))).startswith(schema.partition("/")[0] + "/"):
+        raise UsageError(f"{path}: is there and is no record of a run of this kind, and is not replaced", MEND)
 
 
-def write_run(folder: Path, settings: Mapping[str, Any], volatile: Mapping[str, Any]) -> None:
+def write_run(folder: Path, settings: Mapping[str, Any], volatile: Mapping[str, Any], schema: str = SCHEMA) -> None:
     """Record what it takes to repeat a run; raises InputError.
 
     Bytes of names that are not UTF-8 are lone surrogates, as Python has them; `not_utf8` tells of these.
     """
-    document = {"schema": SCHEMA, **settings, "volatile": dict(volatile)}
+    document = {"schema": schema, **settings, "volatile": dict(volatile)}
     text = json.dumps(document, indent=2, ensure_ascii=False)
     if not _is_utf8(text):
-        text = json.dumps({"schema": SCHEMA, "not_utf8": "surrogateescape", **document}, indent=2, ensure_ascii=False)
+        text = json.dumps({"schema": schema, "not_utf8": "surrogateescape", **document}, indent=2, ensure_ascii=False)
     make_folder(folder)
     with _lock(folder):
         write_text(folder / RUN, text + "\n")

@@ -8,12 +8,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import Protocol
 
 from personaplex.core.corpus.bench import Sample, bench_samples
 from personaplex.core.corpus.items import Item, PassedOver, Refused, Source
-from personaplex.core.corpus.listing import STDIN, read_manifest
+from personaplex.core.corpus.listing import read_manifest
 from personaplex.core.corpus.manifest import Row
 from personaplex.core.corpus.naming import id_fault
+from personaplex.core.corpus.raw import STDIN
 from personaplex.core.corpus.walking import named, text, walk
 from personaplex.core.errors import InputError, UsageError
 from personaplex.core.faults import shown
@@ -150,13 +152,24 @@ def _with(item: Item, label: str, **changes: str | None) -> Item:
 def item_seed(item: Item, run_seed: int) -> int:
     """The item's own seed, or one derived from the run's and the item's id by SHA-256."""
     own = item.seed if item.seed is not None else item.row.seed
-    if own is not None:
-        return own
-    digest = hashlib.sha256(f"{run_seed}:{item.id}".encode()).digest()
+    return derived_seed(run_seed, item.id) if own is None else own
+
+
+def derived_seed(run_seed: int, name: str) -> int:
+    """The seed of what is called `name` in a run."""
+    digest = hashlib.sha256(f"{run_seed}:{name}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> (64 - _SEED_BITS)
 
 
-def in_shard(item: Item | Refused, index: int, count: int) -> bool:
+class Named(Protocol):
+    """What has an id."""
+
+    @property
+    def id(self) -> str:
+        """It alone decides where a share ends and the next begins."""
+
+
+def in_shard(item: Named, index: int, count: int) -> bool:
     """Whether shard `index` of 1 to `count` takes the item: its id alone decides."""
     digest = hashlib.sha256(item.id.encode()).digest()
     return int.from_bytes(digest[8:16], "big") % count == index - 1

@@ -11,8 +11,9 @@ from personaplex.core.audio.formats.suffixes import RECORDING_SUFFIXES
 from personaplex.core.corpus.items import PassedOver
 from personaplex.core.corpus.results import RUN
 
-_ANSWER_SCHEMAS = ("personaplex.transcript/", "personaplex.golden/")
-_RUN_SCHEMA = "personaplex.run/"
+_ANSWER_SCHEMAS = ("personaplex.transcript/", "personaplex.golden/", "personaplex.conversation/")
+_RUN_SCHEMAS = ("personaplex.run/", "personaplex.talk/")
+_SIDES = (".mix", ".a", ".b")
 
 
 @dataclass(frozen=True)
@@ -73,14 +74,15 @@ def _same(path: Path, other: Path | None) -> bool:
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether a batch has written to the folder."""
-    return _read(folder / RUN, _RUN_SCHEMA) is not None
+    """Whether a run has written to the folder."""
+    return any(_read(folder / RUN, schema) is not None for schema in _RUN_SCHEMAS)
 
 
 def _is_answer(path: Path) -> bool:
-    """Whether the file is an answer's WAV or mix, by the transcript or golden beside it."""
+    """Whether the file is an answer's WAV, mix or side, by the transcript or golden beside it."""
     stem = path.name.removesuffix(path.suffix)
-    for name, schema in product((stem, stem.removesuffix(".mix")), _ANSWER_SCHEMAS):
+    names = dict.fromkeys((stem, *(stem.removesuffix(side) for side in _SIDES)))
+    for name, schema in product(names, _ANSWER_SCHEMAS):
         document = _read(path.with_name(f"{name}.json"), schema)
         output = None if document is None else document.get("output")
         if isinstance(output, dict) and output.get("path") in {path.name, f"{name}{path.suffix}"}:

@@ -9,9 +9,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,16 +19,16 @@ from personaplex.core.config import CODEBOOKS
 from personaplex.core.engine.call import Align, Prepared, finish, live_calls, prepare
 from personaplex.core.engine.job import Failure, Job, Response
 from personaplex.core.engine.personas import Personas
+from personaplex.core.engine.retry import Retry
 from personaplex.core.engine.slots import Engine
 from personaplex.core.engine.streams import SideStreams, workers
-from personaplex.core.errors import ModelError, PersonaplexError
+from personaplex.core.errors import PersonaplexError
 from personaplex.core.sampling.draw import Sampling
 from personaplex.core.weights.model import Model
 
 AHEAD = 2  # calls encoded beyond those that the slots hold, and calls that may wait for delivery
 
 Delivered = TypeVar("Delivered")
-Done = TypeVar("Done")
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class Batch(Generic[Delivered]):
         self._watch = watch
         self._stop = threading.Event()
         self._streams = SideStreams(model.device)
-        self._retrying = threading.Lock()
+        self._again = Retry(model.device)
 
     def stop(self) -> None:
         """Start nothing new and drop the calls in the slots; those already behind the engine are delivered."""
@@ -147,7 +146,7 @@ class Batch(Generic[Delivered]):
             start = time.perf_counter()
             persona = self._again(personas.get, job.prompt)
         except (PersonaplexError, torch.OutOfMemoryError) as error:
-            return self._failure(job, error)
+            return Failure(job, self._again.told(error))
         slot = next(slot for slot in range(self._plan.slots) if slot not in live)
         engine.admit(slot, persona, job.seed, len(prepared.codes))
         now = time.perf_counter()
@@ -178,21 +177,7 @@ class Batch(Generic[Delivered]):
         try:
             return future.result()
         except (PersonaplexError, torch.OutOfMemoryError) as error:
-            return self._failure(job, error)
-
-    def _again(self, work: Callable[..., Done], *arguments: Any) -> Done:
-        """Do some work; where a GPU's memory does not suffice, give back what is not in use and try once more."""
-        with suppress(torch.OutOfMemoryError):
-            return work(*arguments)
-        with self._retrying:  # so that those who try again don't take it from each other
-            torch.cuda.empty_cache()
-            return work(*arguments)
-
-    def _failure(self, job: Job, error: Exception) -> Failure:
-        if isinstance(error, PersonaplexError):
-            return Failure(job, error)
-        what = f"{self._model.device}: not enough memory left for this call beside those in the slots"
-        return Failure(job, ModelError(what, "run it again with fewer --slots"))
+            return Failure(job, self._again.told(error))
 
 
 def queue_length(device: torch.device, slots: int) -> int:

@@ -47,15 +47,15 @@ def prepare(job: Job, mimi: Mimi, config: ModelConfig, align: Align) -> Prepared
     if align == "model":
         codes = torch.cat([codes, silence(config)[None]])
     seconds = {"read": read - start, "encode": time.perf_counter() - read}
-    warnings = (*recording.warnings, *context_warnings(job, len(codes), config))
+    warnings = (*recording.warnings, *context_warnings(job.prompt.steps, len(codes), config))
     caller = caller_frames(recording.samples)
     return Prepared(job, codes, len(recording.samples), caller, recording.info, warnings, seconds)
 
 
-def context_warnings(job: Job, calls: int, config: ModelConfig) -> tuple[str, ...]:
-    """What to say of a job whose `calls` live calls are more than the context leaves room for."""
+def context_warnings(steps: int, calls: int, config: ModelConfig) -> tuple[str, ...]:
+    """What to say of a call whose `calls` live calls are more than a prompt of `steps` leaves room for."""
     # Live call u reads position P - 1 + u and sees `window` of them, so from u = window + 1 - P the first is gone.
-    free = config.lm.window + 1 - job.prompt.steps
+    free = config.lm.window + 1 - steps
     if calls <= free:
         return ()
     second = max(0, free) / FRAME_RATE

@@ -55,7 +55,7 @@ def run_live(
         latencies.append((time.perf_counter() - arrival) * 1000)
         if watch is not None:
             watch(job.id, number + 1, total)
-    warnings = (*recording.warnings, *context_warnings(job, total, model.config))
+    warnings = (*recording.warnings, *context_warnings(job.prompt.steps, total, model.config))
     seconds = {"read": read - begun, "prompt": start - read, "live": time.perf_counter() - start}
     codes, caller = torch.stack(session.codes), caller_frames(recording.samples)
     prepared = Prepared(job, codes, len(samples), caller, recording.info, warnings, seconds)

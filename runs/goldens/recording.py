@@ -10,7 +10,7 @@ from personaplex.compare.document import answer
 from personaplex.compare.recorded import read_run
 from personaplex.core.answers.outputs import part_block
 from personaplex.core.answers.resume import agrees
-from personaplex.core.corpus.listing import STDIN
+from personaplex.core.corpus.raw import STDIN
 from personaplex.core.corpus.results import RUN
 from personaplex.core.corpus.sources import Product
 from personaplex.core.errors import UsageError

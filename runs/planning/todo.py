@@ -20,7 +20,7 @@ from personaplex.core.sampling.noise import LAYOUT
 from personaplex.core.weights.checkpoint import open_checkpoint
 from personaplex.core.weights.filling import stored_dtype
 from personaplex.runs.choices import Dtype, Existing
-from personaplex.runs.models.located import LocatedModel, pick_device
+from personaplex.runs.models.located import LocatedModel, ModelOptions, pick_device
 from personaplex.runs.planning.planned import Planned, PlannedItem
 from personaplex.runs.planning.request import BatchRequest
 from personaplex.voices.catalogue import find
@@ -59,7 +59,8 @@ def choose_items(planned: Planned, request: BatchRequest, model: LocatedModel | 
                 raise UsageError(f"{item.item.where}: its outputs are there: {item.paths.wav}", mend)
     if request.existing is not Existing.skip:
         return Todo(mine, [], refused)
-    voice_sha256, run_block = _voice_hashes(request, model), cache(partial(_run_block, request, model))
+    voice_sha256 = voice_hashes(request.source.voice_folder, model)
+    run_block = cache(partial(engine_block, request.model, request.slots, model))
     todo = Todo([], [], refused)
     for item in mine:
         document = None
@@ -73,7 +74,7 @@ def choose_items(planned: Planned, request: BatchRequest, model: LocatedModel | 
     return todo
 
 
-def _voice_hashes(request: BatchRequest, model: LocatedModel | None) -> Callable[[str], str | None]:
+def voice_hashes(folder: Path | None, model: LocatedModel | None) -> Callable[[str], str | None]:
     """SHA-256 of a voice's file, each file once; None for one that can't be had without the model."""
 
     @cache
@@ -81,7 +82,7 @@ def _voice_hashes(request: BatchRequest, model: LocatedModel | None) -> Callable
         if model is None and not Path(voice).is_file():
             return None
         try:
-            path = Path(voice) if model is None else find(voice, request.source.voice_folder, model.voices_folder)
+            path = Path(voice) if model is None else find(voice, folder, model.voices_folder)
             return hashlib.sha256(path.read_bytes()).hexdigest()
         except OSError:
             return "unreadable"
@@ -102,17 +103,17 @@ def _item_block(item: PlannedItem, request: BatchRequest, voice_sha256: str | No
     }
 
 
-def _run_block(request: BatchRequest, model: LocatedModel | None) -> dict[str, Any]:
+def engine_block(options: ModelOptions, slots: int | None, model: LocatedModel | None) -> dict[str, Any]:
     """What the transcripts of all finished items say of the model, as far as it can be told without loading it."""
-    device = pick_device(request.model.device).type
+    device = pick_device(options.device).type
     engine: dict[str, Any] = {"device": device, "pace": "batch"}
-    invariant = request.model.batch_invariant
-    if request.slots is not None and device != "cpu" and not invariant:  # else bits don't depend on them
-        engine["slots"] = request.slots
+    invariant = options.batch_invariant
+    if slots is not None and device != "cpu" and not invariant:  # else bits don't depend on them
+        engine["slots"] = slots
     if device == "cuda":
         engine["products"] = "triton" if invariant else None
-    if request.model.dtype is not Dtype.auto:
-        engine["dtype"] = request.model.dtype.value
+    if options.dtype is not Dtype.auto:
+        engine["dtype"] = options.dtype.value
     elif model is not None:
         stored = torch.float32 if model.files is None else stored_dtype(open_checkpoint(model.files.lm))
         engine["dtype"] = str(stored).removeprefix("torch.")
