@@ -1,6 +1,5 @@
 """Where the callers' recordings are: beside the run's source, where the user says, or in the run's own stereo mixes."""
 
-import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import Any
 
 from personaplex.compare.verdicts import Recorded
 from personaplex.core.errors import InputError
+from personaplex.core.files import file_sha256
 from personaplex.exports.tracks import Track, track_of
 
 _MEND = "name their folder with --callers, or run the batch with --mix"
@@ -44,7 +44,7 @@ class Callers:
             path = place / source
             if os.path.isfile(path):
                 seen = path
-                if _sha256(path) == heard["sha256"]:
+                if file_sha256(path) == heard["sha256"]:
                     channel = str(heard.get("channel", "mix"))
                     return track_of(path, channel, float(part.get("offset") or 0), part.get("duration"))
         mix = folder / f"{Path(item.id).name}.mix.wav"
@@ -53,11 +53,3 @@ class Callers:
         if seen is not None:
             raise InputError(f"{seen}: is not the recording that the call heard: its content has changed", _MEND)
         raise InputError(f"the caller's recording {source} is not there", _MEND)
-
-
-def _sha256(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}", _MEND) from error

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from personaplex.core.errors import InputError, UsageError
-from personaplex.exports.calls import Call, LeftOut, RunCalls, read_calls
+from personaplex.exports.calls import Call, LeftOut, RunCalls
 from personaplex.exports.folder import whole_folder
 from personaplex.exports.formats.audacity import AudacityWriter
 from personaplex.exports.formats.audiofolder import AudiofolderWriter, write_card
@@ -15,6 +15,7 @@ from personaplex.exports.formats.lhotse import LhotseWriter, SharWriter
 from personaplex.exports.formats.moshi_finetune import MoshiFinetuneWriter
 from personaplex.exports.formats.nemo import NemoWriter
 from personaplex.exports.formats.webdataset import WebdatasetWriter
+from personaplex.exports.reading import read_calls
 from personaplex.exports.splits import split_calls
 from personaplex.exports.writer import Format, Target
 
@@ -65,12 +66,12 @@ def export(request: Request) -> Exported:
     chosen = _format(request)
     found = read_calls(request.run, request.callers)
     if not found.calls:
-        raise _nothing(request, found.failed + found.left_out)
+        raise _nothing(request, found.left_out + found.failed)
     splits = split_calls(found.calls, request.shares, request.seed)
     with whole_folder(request.output) as folder:
         made = {name: _written(chosen, request, folder, name, calls, found) for name, calls in splits.items()}
         if not any(made.values()):
-            raise _nothing(request, found.failed + found.left_out)
+            raise _nothing(request, found.left_out + found.failed)
         if chosen.finish is not None:
             chosen.finish(folder, made)
     return Exported({name: len(calls) for name, calls in made.items()}, found.failed, found.left_out)

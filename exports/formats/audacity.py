@@ -21,9 +21,10 @@ class AudacityWriter:
         stem = Path(call.id).name
         words = [(word["start"], word["end"], word["word"]) for word in call.words]
         turns = [(segment["start"], segment["end"], f"agent: {segment['text']}") for segment in call.segments]
-        turns += [(start, end, "caller") for start, end in call.caller_speech]
-        flags = call.document.get("flags") or []
-        signs = [(flag["start"], flag["end"], f"{flag['kind']}: {flag['detail']}") for flag in flags]
+        turns += [(segment["start"], segment["end"], f"caller: {segment['text']}") for segment in call.caller_segments]
+        if not call.caller_segments:
+            turns += [(start, end, "caller") for start, end in call.caller_speech]
+        signs = [(flag["start"], flag["end"], f"{flag['kind']}: {flag['detail']}") for flag in call.flags]
         for name, labels in (("words", words), ("turns", turns), ("flags", signs)):
             (folder / f"{stem}.{name}.txt").write_bytes(_track(labels).encode("utf-8", "backslashreplace"))
 

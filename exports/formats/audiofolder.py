@@ -52,7 +52,7 @@ def write_card(folder: Path, splits: Mapping[str, list[Call]]) -> None:
 
 
 def _about(calls: list[Call]) -> list[str]:
-    hours = sum(call.document["input"]["duration"] for call in calls) / 3600
+    hours = sum(call.duration for call in calls) / 3600
     return [
         f"{len(calls)} calls, {hours:.2f} hours. A row is a call: `caller` is the recording that the model heard,",
         "`agent` what it answered, of the same length and in step with it. `text` is what the agent says, by the",
@@ -62,16 +62,16 @@ def _about(calls: list[Call]) -> list[str]:
 
 
 def _made_with(calls: list[Call]) -> dict[str, str]:
-    seeds = sorted({call.facts["seed"] for call in calls}, key=lambda seed: (len(seed), seed))
+    seeds = sorted({call.made_with.seed for call in calls}, key=lambda seed: (len(seed), seed))
     more = f" and {len(seeds) - _MOST_SEEDS} more, in the column `seed`" if len(seeds) > _MOST_SEEDS else ""
     return {
-        "model": _listed(f"`{call.facts['model']}`" for call in calls),
-        "revision": _listed(f"`{call.facts['revision']}`" for call in calls if call.facts["revision"]),
-        "weights, SHA-256": _listed(f"`{call.document['model']['weights_sha256']}`" for call in calls),
-        "voices": _listed(f"`{call.facts['voice']}`" for call in calls),
-        "prompts": str(len({call.facts["prompt"] for call in calls})),
+        "model": _listed(f"`{call.made_with.model}`" for call in calls),
+        "revision": _listed(f"`{call.made_with.revision}`" for call in calls if call.made_with.revision),
+        "weights, SHA-256": _listed(f"`{call.made_with.weights_sha256}`" for call in calls),
+        "voices": _listed(f"`{call.made_with.voice}`" for call in calls),
+        "prompts": str(len({call.made_with.prompt for call in calls})),
         "seeds": ", ".join(seeds[:_MOST_SEEDS]) + more,
-        "alignment": _listed(f"`{call.facts['align']}`" for call in calls),
+        "alignment": _listed(f"`{call.made_with.align}`" for call in calls if call.made_with.align),
         "tool": f"personaplex {version('personaplex')}",
     }
 
@@ -85,7 +85,7 @@ def _sizes(splits: Mapping[str, list[Call]]) -> dict[str, str]:
 
 def _licences(calls: list[Call]) -> list[str]:
     lines = ["## Licences", ""]
-    for name in sorted({call.facts["model"] for call in calls}):
+    for name in sorted({call.made_with.model for call in calls}):
         lines.append(f"- Weights of `{name}`: {_licence(name)}.")
     lines.append(
         "- Callers' recordings, and the voices that the agent was prompted with: write down here whose they are,"

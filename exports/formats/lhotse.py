@@ -5,10 +5,11 @@ supervisions say in which of them somebody speaks when.
 """
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from personaplex.core.answers.transcript import LANGUAGE
-from personaplex.exports.calls import Call
+from personaplex.exports.calls import Call, Segments
 from personaplex.exports.tars import SHARD_CALLS, Shards
 from personaplex.exports.tracks import placed
 from personaplex.exports.writer import Row, Sides, Target, place_sides, write_lines
@@ -112,28 +113,34 @@ def _cut(call: Call, agent: Row, caller: Row) -> Row:
 
 def _spoken(call: Call, agent: Row) -> list[Row]:
     """A supervision for each of the agent's segments, with its words' times."""
-    return [
-        {
-            **_supervision(f"{call.id}-agent-{number}", agent, segment["start"], segment["end"], AGENT),
-            "text": segment["text"],
-            "alignment": {"word": [_aligned(word, agent["duration"]) for word in segment["words"]]},
-        }
-        for number, segment in enumerate(call.segments)
-        if segment["start"] < min(segment["end"], agent["duration"])
-    ]
-
-
-def _aligned(word: dict[str, Any], end: float) -> list[Any]:
-    return [word["word"], word["start"], max(0.0, round(min(word["end"], end) - word["start"], _DIGITS)), None]
+    return _worded(f"{call.id}-agent", agent, call.segments, AGENT)
 
 
 def _heard(call: Call, caller: Row) -> list[Row]:
-    """A supervision for each stretch of the caller's speech: its words are not known."""
+    """A supervision for each of the caller's segments or, where the words aren't known, stretches of speech."""
+    if call.caller_segments:
+        return _worded(f"{call.id}-caller", caller, call.caller_segments, CALLER)
     return [
         _supervision(f"{call.id}-caller-{number}", caller, start, end, CALLER)
         for number, (start, end) in enumerate(call.caller_speech)
         if start < min(end, caller["duration"])
     ]
+
+
+def _worded(name: str, recording: Row, segments: Segments, speaker: str) -> list[Row]:
+    return [
+        {
+            **_supervision(f"{name}-{number}", recording, segment["start"], segment["end"], speaker),
+            "text": segment["text"],
+            "alignment": {"word": [_aligned(word, recording["duration"]) for word in segment["words"]]},
+        }
+        for number, segment in enumerate(segments)
+        if segment["start"] < min(segment["end"], recording["duration"])
+    ]
+
+
+def _aligned(word: Mapping[str, Any], end: float) -> list[Any]:
+    return [word["word"], word["start"], max(0.0, round(min(word["end"], end) - word["start"], _DIGITS)), None]
 
 
 def _supervision(name: str, recording: Row, start: float, end: float, speaker: str) -> Row:

@@ -20,7 +20,13 @@ class WebdatasetWriter:
         """See `Writer`."""
         sides = {"agent": call.agent.content(_WAV), "caller": call.caller.content(_WAV)}
         key = self._key(call.id)
-        facts = {**call.facts, "segments": call.segments, "caller_speech": call.caller_speech, "own": call.own}
+        facts = {
+            **call.facts,
+            "segments": call.segments,
+            "caller_segments": call.caller_segments,
+            "caller_speech": call.caller_speech,
+            "own": call.own,
+        }
         members = {f"{key}.{side}{suffix}": content for side, (suffix, content) in sides.items()}
         record = json.dumps(facts, ensure_ascii=False, allow_nan=False)
         self._tars.add({**members, f"{key}.json": record.encode("utf-8", "backslashreplace")})

@@ -110,6 +110,18 @@ def test_what_makes_no_sense(run: Desk, options: tuple[str, ...], message: str) 
     assert not (run.folder / "data").exists()
 
 
+def test_conversations(desk: Desk) -> None:
+    """Both sides' words are known, those of the caller too."""
+    sides = {"a": {"text_prompt": "You sell cats."}, "b": {"text_prompt": "You buy a cat."}}
+    rows = [{"id": name, "seconds": 0.96, **sides} for name in ("one", "two")]
+    talk = ("talk", desk.manifest(rows), "-o", "talks", "--model", "tiny", "--voice-prompt", "voice.wav")
+    assert desk.run(*talk).code == 0
+    assert desk.run("export", "talks", "--to", "nemo", "-o", "data").code == 0
+    made = (desk.folder / "data" / "manifest.jsonl").read_text(encoding="utf-8").splitlines()
+    for row in map(json.loads, made):
+        assert (row["text"], row["caller_text"]) == tuple(desk.rows("talks")[row["id"]]["text"].values())
+
+
 class TestFullDuplexBench:
     """In as a source and out as an export, then scored as the benchmark's published rules say."""
 

@@ -12,6 +12,7 @@ import pytest
 import soundfile
 
 from personaplex.core.answers.transcript import tokens_sha256
+from personaplex.core.files import file_sha256
 from personaplex.exports.export import Exported, Request
 from personaplex.exports.export import export as write
 
@@ -110,6 +111,47 @@ def add_row(made: Made, row: dict[str, Any]) -> None:
     made.run.mkdir(exist_ok=True)
     with (made.run / "results.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
+
+
+def side(made: Made, name: str, wav: str, hertz: float) -> dict[str, Any]:
+    """What a conversation's transcript says of a side, whose WAV of 2 s is written."""
+    soundfile.write(made.run / wav, tone(2.0, AGENT_RATE, hertz), AGENT_RATE, subtype="PCM_16")
+    return {
+        "activity": [[0.0, 0.48], [1.2, 1.6]],
+        "flags": [],
+        "prompt": {"voice": name, "voice_sha256": "3" * 64, "text": f"You are {name}."},
+        "sampling": {"seed": 7},
+        "output": {"path": wav},
+    }
+
+
+@pytest.fixture
+def talked(tmp_path: Path) -> Made:
+    """A run of a conversation, `talk`, in which both sides speak, and of one that failed."""
+    made = Made(tmp_path)
+    made.run.mkdir()
+    turns = [("b", 0.0, 0.48, "Hello?"), ("a", 0.56, 1.04, "Good morning."), ("b", 1.2, 1.6, "Bye.")]
+    segments = []
+    for number, (speaker, start, end, text) in enumerate(turns):
+        words = [{"word": word, "start": start, "end": end, "frame": 0} for word in text.split()]
+        segments.append({"id": number, "speaker": speaker, "start": start, "end": end, "text": text, "words": words})
+    sides = {"a": side(made, "anna", "talk.a.wav", 440), "b": side(made, "bert", "talk.b.wav", 300)}
+    document = {
+        "schema": "personaplex.conversation/1",
+        "id": "talk",
+        "segments": segments,
+        "duration": 2.0,
+        "end": "goodbye",
+        "sides": sides,
+        "files": {path.name: file_sha256(path) for path in made.run.iterdir()},
+        "flags": [{"kind": "both_waiting", "start": 1.6, "end": 2.0, "detail": "no word for 0.40 s"}],
+        "model": {"name": "tiny", "revision": "one", "weights_sha256": "4" * 64},
+    }
+    (made.run / "talk.json").write_text(json.dumps(document), encoding="utf-8")
+    row = {"ticket": "A-17", "id": "talk", "status": "done", "sides": {"a": "talk.a.wav", "b": "talk.b.wav"}}
+    add_row(made, row | {"end": "goodbye", "text": {"a": "Good morning.", "b": "Hello? Bye."}})
+    add_row(made, {"id": "bad", "status": "failed", "error": {"kind": "UsageError", "what": "no role"}})
+    return made
 
 
 @pytest.fixture

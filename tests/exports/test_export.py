@@ -12,11 +12,11 @@ import pytest
 import soundfile
 
 from personaplex.core.errors import InputError, UsageError
-from personaplex.core.files import temporary
+from personaplex.core.files import file_sha256, temporary
 from personaplex.exports import tracks
-from personaplex.exports.calls import file_sha256, read_calls
 from personaplex.exports.export import FORMATS, Request, export
 from personaplex.exports.formats.nemo import NemoWriter
+from personaplex.exports.reading import read_calls
 from personaplex.exports.splits import parse_splits, split_calls
 from personaplex.exports.writer import Target
 
@@ -59,7 +59,7 @@ class TestEveryFormat:
         exported = made.export(to)
         assert exported.calls == 2
         assert [one.id for one in exported.left_out] == ["b", "c.d"]
-        assert "the agent's WAV b.wav is missing" in exported.left_out[0].why
+        assert "its WAV b.wav is missing" in exported.left_out[0].why
         assert "three.flac is not there" in exported.left_out[1].why
         assert not any("c.d" in name or "c_d" in name for name in contents(made.folder / "data"))
 
@@ -184,7 +184,7 @@ def change(made: Made, name: str, heard: dict[str, Any]) -> None:
 
 class TestRefused:
     def test_what_is_no_run(self, made: Made) -> None:
-        for folder, message in ((made.callers, "holds no transcripts"), (made.folder / "none", "not a folder")):
+        for folder, message in ((made.callers, "holds no transcripts"), (made.folder / "none", "no such folder")):
             with pytest.raises(UsageError, match=message):
                 export(Request(folder, "nemo", made.folder / "data"))
         assert left_over(made) == []

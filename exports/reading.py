@@ -1,0 +1,71 @@
+"""A folder of results, as batch or talk leaves it, read as calls."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from personaplex.compare.document import answer
+from personaplex.compare.recorded import read_run
+from personaplex.compare.verdicts import Recorded
+from personaplex.core.corpus.results import RUN, read_results
+from personaplex.core.errors import PersonaplexError, UsageError
+from personaplex.core.files import read_object
+from personaplex.exports.callers import Callers
+from personaplex.exports.calls import Call, LeftOut, MadeWith, RunCalls, caller_of, own_keys, written_wav
+from personaplex.exports.conversations import is_of_conversations, read_conversations
+
+_MEND = "name a folder that `personaplex batch` or `personaplex talk` wrote to"
+
+
+def read_calls(run: Path, callers: Path | None) -> RunCalls:
+    """The calls in a folder of results; `callers` is where the callers' recordings lie now, if they were moved.
+
+    Raises UsageError for what is no run, and for a transcript that is broken.
+    """
+    if not run.is_dir():
+        raise UsageError(f"{run}: {'not a folder' if os.path.lexists(run) else 'there is no such folder'}", _MEND)
+    rows = read_results(run)
+    if is_of_conversations(rows):
+        return read_conversations(run, rows)
+    recorded = read_run(run)
+    if not recorded:
+        raise UsageError(f"{run}: holds no transcripts", _MEND)
+    places, found = Callers.of(read_object(run / RUN), callers), RunCalls()
+    for item in recorded.values():
+        if item.document is None:
+            found.failed.append(LeftOut(item.id, item.failure or "it failed"))
+            continue
+        try:
+            found.calls.append(_call(item, run, own_keys(rows.get(item.id, {})), places))
+        except PersonaplexError as error:
+            found.left_out.append(LeftOut(item.id, error.what))
+    return found
+
+
+def _call(item: Recorded, run: Path, own: Mapping[str, Any], places: Callers) -> Call:
+    """Raises InputError for a call that lacks a side's sound."""
+    document = answer(item)
+    folder = (run / item.id).parent
+    activity = document.get("activity") or {}
+    return Call(
+        id=item.id,
+        duration=document["input"]["duration"],
+        agent=written_wav(folder / Path(document["output"]["path"]).name, document.get("files") or {}),
+        caller=places.find(item, document, folder),
+        segments=document["segments"],
+        caller_segments=(),
+        caller_speech=[(start, end) for start, end in activity.get("caller", [])],
+        flags=document.get("flags") or [],
+        made_with=MadeWith(
+            voice=document["prompt"].get("voice", ""),
+            prompt=document["prompt"]["text"],
+            seed=str(document["sampling"].get("seed", "")),  # up to 64 bits, which few readers hold exactly
+            model=document["model"]["name"],
+            revision=document["model"].get("revision", ""),
+            weights_sha256=document["model"]["weights_sha256"],
+            align=document["output"].get("align", ""),
+        ),
+        own=own,
+        group=caller_of(own) or document["input"]["sha256"],
+    )
