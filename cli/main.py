@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from personaplex.cli.commands import (
     batch,
     bench,
+    callers,
     compare,
     doctor,
     export,
@@ -63,6 +64,7 @@ app = typer.Typer(
 app.command(epilog=offline.EXAMPLE)(offline.offline)
 app.command(epilog=batch.EXAMPLE)(batch.batch)
 app.command(epilog=talk.EXAMPLE)(talk.talk)
+app.command(epilog=callers.EXAMPLE)(callers.callers)
 app.command(epilog=export.EXAMPLE)(export.export)
 app.command(epilog=compare.EXAMPLE)(compare.compare)
 app.add_typer(regress.app, name="regress")

@@ -29,6 +29,7 @@ import torch
 import yaml
 from huggingface_hub import constants
 
+from personaplex.callers.scripts import Script, Turn, read_scripts
 from personaplex.cli.main import command, run
 from personaplex.core.corpus.conversations import KNOWN, LineRow, SamplingRow, SideRow
 from personaplex.exports.export import FORMATS
@@ -36,12 +37,8 @@ from personaplex.samples import tiny
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")))}
-NOT_HERE = ("needs the licence", "needs a GPU", "needs an account")
-CUT = {
-    "README.md": 1.2,
-    "docs/recipes.md": 1.2,
-    "docs/export.md": 1.2,
-}  # seconds: it runs many calls, for which their beginnings do
+NOT_HERE = ("needs the licence", "needs a GPU", "needs an account", "needs espeak-ng")
+CUT = dict.fromkeys(("README.md", "docs/recipes.md", "docs/export.md"), 1.2)  # seconds, of those that run many calls
 
 _BLOCK = re.compile(r"(?:^<!-- (?P<mark>[^\n]*) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 _FENCES = re.compile(r"^```.*?^```$", re.M | re.S)
@@ -285,9 +282,17 @@ def talk_is_true() -> None:
     assert {name for name in known if f"`{name}`" not in page} == set()
 
 
+def callers_are_true() -> None:
+    (only,) = read_scripts("scripts.jsonl").good
+    assert [turn.breaks_in for turn in only.script.turns] == [False, False, True]
+    page = (ROOT / "docs/callers.md").read_text(encoding="utf-8")
+    assert {name for name in {*Script.model_fields, *Turn.model_fields} if f"`{name}`" not in page} == set()
+
+
 CLAIMS: dict[str, Callable[[], None]] = {
     "README.md": nothing_more,
     "docs/architecture.md": architecture_is_true,
+    "docs/callers.md": callers_are_true,
     "docs/export.md": export_is_true,
     "docs/gpu.md": nothing_more,
     "docs/manifest.md": manifest_is_true,
