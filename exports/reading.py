@@ -5,17 +5,32 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
 from personaplex.compare.document import answer
 from personaplex.compare.recorded import read_run
 from personaplex.compare.verdicts import Recorded
 from personaplex.core.corpus.results import RUN, read_results
 from personaplex.core.errors import PersonaplexError, UsageError
 from personaplex.core.files import read_object
-from personaplex.exports.callers import Callers
 from personaplex.exports.calls import Call, LeftOut, MadeWith, RunCalls, caller_of, own_keys, written_wav
 from personaplex.exports.conversations import is_of_conversations, read_conversations
+from personaplex.exports.recordings import Recordings
 
 _MEND = "name a folder that `personaplex batch` or `personaplex talk` wrote to"
+
+
+class _Turn(BaseModel):
+    """A caller's turn, as `personaplex callers` labels it, in seconds."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    start: float
+    end: float
+    text: str
+
+
+_TURNS = TypeAdapter(list[_Turn])
 
 
 def read_calls(run: Path, callers: Path | None) -> RunCalls:
@@ -31,7 +46,7 @@ def read_calls(run: Path, callers: Path | None) -> RunCalls:
     recorded = read_run(run)
     if not recorded:
         raise UsageError(f"{run}: holds no transcripts", _MEND)
-    places, found = Callers.of(read_object(run / RUN), callers), RunCalls()
+    places, found = Recordings.of(read_object(run / RUN), callers), RunCalls()
     for item in recorded.values():
         if item.document is None:
             found.failed.append(LeftOut(item.id, item.failure or "it failed"))
@@ -43,7 +58,17 @@ def read_calls(run: Path, callers: Path | None) -> RunCalls:
     return found
 
 
-def _call(item: Recorded, run: Path, own: Mapping[str, Any], places: Callers) -> Call:
+def _turns(own: Mapping[str, Any], document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The caller's turns, if the recording was made from a script and heard from its beginning; see `callers`."""
+    if (document["input"].get("part") or {}).get("offset"):
+        return []
+    try:
+        return [{**turn.model_dump(), "words": []} for turn in _TURNS.validate_python(own.get("turns"))]
+    except ValidationError:  # a key of the user's own
+        return []
+
+
+def _call(item: Recorded, run: Path, own: Mapping[str, Any], places: Recordings) -> Call:
     """Raises InputError for a call that lacks a side's sound."""
     document = answer(item)
     folder = (run / item.id).parent
@@ -54,7 +79,7 @@ def _call(item: Recorded, run: Path, own: Mapping[str, Any], places: Callers) ->
         agent=written_wav(folder / Path(document["output"]["path"]).name, document.get("files") or {}),
         caller=places.find(item, document, folder),
         segments=document["segments"],
-        caller_segments=(),
+        caller_segments=_turns(own, document),
         caller_speech=[(start, end) for start, end in activity.get("caller", [])],
         flags=document.get("flags") or [],
         made_with=MadeWith(

@@ -5,7 +5,7 @@ supervisions say in which of them somebody speaks when.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from personaplex.core.answers.transcript import LANGUAGE
@@ -132,15 +132,18 @@ def _worded(name: str, recording: Row, segments: Segments, speaker: str) -> list
         {
             **_supervision(f"{name}-{number}", recording, segment["start"], segment["end"], speaker),
             "text": segment["text"],
-            "alignment": {"word": [_aligned(word, recording["duration"]) for word in segment["words"]]},
+            **_alignment(segment["words"], recording["duration"]),
         }
         for number, segment in enumerate(segments)
         if segment["start"] < min(segment["end"], recording["duration"])
     ]
 
 
-def _aligned(word: Mapping[str, Any], end: float) -> list[Any]:
-    return [word["word"], word["start"], max(0.0, round(min(word["end"], end) - word["start"], _DIGITS)), None]
+def _alignment(words: Sequence[Mapping[str, Any]], end: float) -> Row:
+    """The times of a segment's words; those of a script are not known."""
+    times = ((word, min(word["end"], end) - word["start"]) for word in words)
+    aligned = [[word["word"], word["start"], max(0.0, round(lasts, _DIGITS)), None] for word, lasts in times]
+    return {"alignment": {"word": aligned}} if aligned else {}
 
 
 def _supervision(name: str, recording: Row, start: float, end: float, speaker: str) -> Row:

@@ -73,6 +73,33 @@ def test_audacity_labels(made: Made) -> None:
     assert (folder / "a" / "1.agent.wav").read_bytes() == (made.run / "a" / "1.wav").read_bytes()
 
 
+class TestCallersFromScripts:
+    """Their turns are in the manifest, and so in the results."""
+
+    TURNS = ({"start": 0.1, "end": 0.4, "text": "Hello.", "breaks_in": False},)
+
+    def give(self, made: Made, turns: Any) -> None:
+        rows = [json.loads(line) for line in (made.run / "results.jsonl").read_text().splitlines()]
+        text = "".join(json.dumps(row | {"turns": turns}) + "\n" for row in rows)
+        (made.run / "results.jsonl").write_text(text)
+
+    def test_what_they_say_and_when(self, made: Made) -> None:
+        from lhotse import CutSet
+
+        self.give(made, self.TURNS)
+        made.export("lhotse")
+        for cut in CutSet.from_file(made.data("cuts.jsonl.gz")):
+            (heard,) = [one for one in cut.supervisions if one.speaker == "user"]
+            assert (heard.start, heard.end, heard.text, heard.alignment) == (0.1, 0.4, "Hello.", None)
+            assert cut.caller_text == "Hello."
+
+    @pytest.mark.parametrize("turns", [3, ["Hello."], [{"start": 0}], None])
+    def test_a_key_that_is_only_called_so(self, made: Made, turns: Any) -> None:
+        self.give(made, turns)
+        made.export("audacity")
+        assert "\tcaller\n" in made.data("audio/b.turns.txt").read_text()
+
+
 def take_over(chunks: list[dict[str, Any]]) -> bool:
     """The benchmark's rule: no words are no turn, nor are up to three words in less than a second."""
     if not chunks:

@@ -15,13 +15,13 @@ _MEND = "name their folder with --callers, or run the batch with --mix"
 
 
 @dataclass(frozen=True)
-class Callers:
+class Recordings:
     """The folders to look for recordings in, the first that holds one goes."""
 
     folders: tuple[Path, ...]
 
     @classmethod
-    def of(cls, record: Mapping[str, Any] | None, callers: Path | None) -> "Callers":
+    def of(cls, record: Mapping[str, Any] | None, callers: Path | None) -> "Recordings":
         """By a run's `run.json`, None without one, and the folder that the user names."""
         folders = [] if callers is None else [callers]
         volatile = (record or {}).get("volatile")
