@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from personaplex.compare.verdicts import Recorded
 from personaplex.core.errors import InputError
 from personaplex.core.files import file_sha256
+from personaplex.exports.calls import written_wav
 from personaplex.exports.tracks import Track, track_of
 
 _MEND = "name their folder with --callers, or run the batch with --mix"
@@ -49,7 +50,7 @@ class Recordings:
                     return track_of(path, channel, float(part.get("offset") or 0), part.get("duration"))
         mix = folder / f"{Path(item.id).name}.mix.wav"
         if mix.is_file():
-            return Track(mix, "left")
+            return replace(written_wav(mix, document.get("files") or {}), channel="left")
         if seen is not None:
             raise InputError(f"{seen}: is not the recording that the call heard: its content has changed", _MEND)
         raise InputError(f"the caller's recording {source} is not there", _MEND)

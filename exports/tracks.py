@@ -110,4 +110,13 @@ def track_of(path: Path, channel: str, offset: float, duration: float | None) ->
     is_whole = header.channels == 1 and not offset and duration is None
     if is_whole and channel not in ("mix", "left", "0"):
         raise InputError(f'{path}: has no channel "{channel}"')
-    return Track(path) if is_whole else Track(path, channel, offset, duration)
+    is_plain = is_whole and header.frames == _frames_for_others(path)
+    return Track(path) if is_plain else Track(path, channel, offset, duration)
+
+
+def _frames_for_others(path: Path) -> int | None:
+    """How many frames other readers see: fewer than there are, if the header was never finished."""
+    try:
+        return int(soundfile.info(path).frames)
+    except (OSError, soundfile.SoundFileError):
+        return None

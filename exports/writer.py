@@ -75,13 +75,9 @@ def place_sides(call: Call, target: Target, suffixes: tuple[str, ...] = PLAIN) -
     return Sides(*made)
 
 
-def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Rows as JSON, one a line."""
-    return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
-
-
 def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write rows as JSON lines, and their folder; compressed, and always to the same bytes, for a name in `.gz`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = json_lines(rows).encode("utf-8", "backslashreplace")
+    text = "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
+    content = text.encode("utf-8", "backslashreplace")
     path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)

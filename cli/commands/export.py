@@ -20,7 +20,7 @@ _MOST_TOLD = 10
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="A folder of results that batch wrote.")],
+    run: Annotated[Path, typer.Argument(help="A folder of results that batch or talk wrote.")],
     to: Annotated[
         str,
         o.option(

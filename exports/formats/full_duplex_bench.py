@@ -35,6 +35,8 @@ class FullDuplexBenchWriter:
             raise InputError(f"the sample's folder: {fault[0]}", fault[1])
         path = self._target.folder / folder
         answer = name.replace("input", "output", 1)
+        if (path / answer).exists():
+            raise InputError(f"another call has the sample's folder {folder} already")
         made = []
         try:
             for stem, track in ((name, call.caller), (answer, call.agent)):

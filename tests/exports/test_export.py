@@ -160,6 +160,26 @@ class TestCallers:
         assert rate == 24_000
         assert np.abs(found - caller).max() < 2**-14
 
+    def test_a_mix_of_another_run_does_not(self, made: Made) -> None:
+        soundfile.write(made.run / "a" / "1.mix.wav", np.zeros((36_000, 2)), 24_000)
+        document = made.document("a/1")
+        document["files"]["1.mix.wav"] = "5" * 64
+        (made.run / "a" / "1.json").write_text(json.dumps(document), encoding="utf-8")
+        (made.callers / "one.wav").unlink()
+        why = {one.id: one.why for one in made.export("nemo").left_out}
+        assert "not the WAV that the transcript was written with" in why["a/1"]
+
+    def test_one_whose_header_was_never_finished_is_written_anew(self, made: Made) -> None:
+        """As a recorder leaves it that was switched off: others see no sound in it."""
+        content = bytearray((made.callers / "one.wav").read_bytes())
+        content[4:8] = content[40:44] = bytes(4)
+        (made.callers / "one.wav").write_bytes(content)
+        for name in ("a/1", "a/1.x"):
+            change(made, name, {"sha256": file_sha256(made.callers / "one.wav")})
+        assert made.export("nemo", link=True).left_out == []
+        found, rate = self.sound(made, "a/1")
+        assert (len(found), rate) == (24_000, 16_000)
+
     def test_one_that_cannot_be_read_is_left_out(self, made: Made) -> None:
         """Its content is what the call heard, but here nothing reads it, as without FFmpeg an M4A."""
         (made.callers / "one.wav").write_bytes(b"no sound")

@@ -173,6 +173,14 @@ class TestFullDuplexBench:
         assert made.export("full-duplex-bench").calls == 5
         assert len(read(made.data("odd/1/output.json"))["chunks"]) == 4
 
+    def test_a_sample_is_written_once(self, made: Made) -> None:
+        for name in ("mine", "yours"):
+            self.sample(made, name, "odd/1", {})
+        exported = made.export("full-duplex-bench")
+        assert [(one.id, one.why) for one in exported.left_out] == [
+            ("yours", "another call has the sample's folder odd/1 already")
+        ]
+
     def test_a_sample_cannot_lead_out_of_the_folder(self, made: Made) -> None:
         self.sample(made, "evil/1", "../../evil", {"../x.json": 1})
         exported = made.export("full-duplex-bench")
