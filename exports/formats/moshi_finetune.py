@@ -11,10 +11,7 @@ SPEAKER = "SPEAKER_MAIN"
 
 
 class MoshiFinetuneWriter:
-    """`data.jsonl` and `data_stereo/<id>.wav`, 24 kHz, with `<id>.json`.
-
-    Paths are relative to `data.jsonl`, as in the trainer's own documents; it looks for them in its working folder.
-    """
+    """`data.jsonl` and, relative to it, `data_stereo/<id>.wav`, 24 kHz, with `<id>.json`."""
 
     def __init__(self, target: Target) -> None:
         self._folder = target.folder

@@ -92,6 +92,30 @@ class TestLhotse:
 SIDES = ("agent", "caller")
 
 
+class TestMoshiFinetune:
+    def test_its_reader_gives_both_channels(self, made: Made) -> None:
+        """As the trainer reads: parts of a fixed length, the last one padded, each with the path of its words."""
+        import sphn
+
+        made.export("moshi-finetune")
+        source = sphn.dataset_jsonl(
+            str(made.data("data.jsonl")), duration_sec=1.0, num_threads=1, sample_rate=24_000, pad_last_segment=True
+        )
+        parts: dict[str, list[Any]] = {}
+        for part in source.seq(skip=0, step_by=1):
+            name = part["path"].removeprefix(f"{made.data('data_stereo')}/").removesuffix(".wav")
+            parts.setdefault(name, []).append(part["data"][:, : part["unpadded_len"]])
+            words = json.loads(made.data(f"data_stereo/{name}.json").read_text(encoding="utf-8"))["alignments"]
+            assert [word for word, _, _ in words] == made.document(name)["text"].split()
+        assert sorted(parts) == IDS
+        for name, found in parts.items():
+            agent, caller = np.concatenate(found, axis=1)
+            assert close(agent, read(made.run / f"{name}.wav"))
+            heard, rate = made.samples(name)
+            assert len(caller) == round(len(heard) * 24_000 / rate)
+            assert np.sqrt(np.square(caller).mean()) == pytest.approx(np.sqrt(np.square(heard).mean()), rel=0.05)
+
+
 def test_webdataset(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     import io
 
