@@ -12,11 +12,12 @@ from personaplex.core.answers.transcript import CONVERSATION
 from personaplex.core.corpus.results import ResultRow
 from personaplex.core.errors import InputError, UsageError
 from personaplex.core.faults import field_faults, first_faults
-from personaplex.core.files import check_schema, read_json
+from personaplex.core.files import check_schema, read_json, schema_of
 from personaplex.exports.calls import Call, LeftOut, MadeWith, RunCalls, caller_of, own_keys, written_wav
 
 AGENT, CALLER = "a", "b"
 
+_RUN = "personaplex.talk/"  # how the schema of their run.json begins
 _AGAIN = "run the conversation again"
 _OWN_KEYS = {"sides", "end"}  # of a row of conversations, beside those of any row
 
@@ -90,9 +91,9 @@ class _Conversation(_Checked):
     model: _Model
 
 
-def is_of_conversations(rows: Mapping[str, ResultRow]) -> bool:
-    """Whether a folder's rows of results are those of conversations: no call has sides."""
-    return any("sides" in row for row in rows.values())
+def is_of_conversations(record: Mapping[str, Any] | None) -> bool:
+    """Whether a run's `run.json`, None without one, is that of conversations."""
+    return str(schema_of(record)).startswith(_RUN)
 
 
 def read_conversations(run: Path, rows: Mapping[str, ResultRow]) -> RunCalls:

@@ -40,13 +40,13 @@ def read_calls(run: Path, callers: Path | None) -> RunCalls:
     """
     if not run.is_dir():
         raise UsageError(f"{run}: {'not a folder' if os.path.lexists(run) else 'there is no such folder'}", _MEND)
-    rows = read_results(run)
-    if is_of_conversations(rows):
+    rows, record = read_results(run), read_object(run / RUN)
+    if is_of_conversations(record):
         return read_conversations(run, rows)
     recorded = read_run(run)
     if not recorded:
         raise UsageError(f"{run}: holds no transcripts", _MEND)
-    places, found = Recordings.of(read_object(run / RUN), callers), RunCalls()
+    places, found = Recordings.of(record, callers), RunCalls()
     for item in recorded.values():
         if item.document is None:
             found.failed.append(LeftOut(item.id, item.failure or "it failed"))

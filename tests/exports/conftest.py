@@ -148,6 +148,7 @@ def talked(tmp_path: Path) -> Made:
         "model": {"name": "tiny", "revision": "one", "weights_sha256": "4" * 64},
     }
     (made.run / "talk.json").write_text(json.dumps(document), encoding="utf-8")
+    (made.run / "run.json").write_text('{"schema": "personaplex.talk/1"}', encoding="utf-8")
     row = {"ticket": "A-17", "id": "talk", "status": "done", "sides": {"a": "talk.a.wav", "b": "talk.b.wav"}}
     add_row(made, row | {"end": "goodbye", "text": {"a": "Good morning.", "b": "Hello? Bye."}})
     add_row(made, {"id": "bad", "status": "failed", "error": {"kind": "UsageError", "what": "no role"}})
