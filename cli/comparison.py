@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from personaplex.cli.console import result
+from personaplex.compare.agreement import run_agreement
 from personaplex.compare.identity import identity_summary
-from personaplex.compare.reports.telling import plural, values
-from personaplex.compare.verdicts import Comparison, ItemComparison, Outcome, Rung, Status
+from personaplex.compare.reports.telling import alike, plural, run_alike, values
+from personaplex.compare.verdicts import Agreement, Comparison, ItemComparison, Outcome, Rung, Status
 
 if TYPE_CHECKING:
     from personaplex.compare.measures import MeasuresCompared
@@ -85,11 +86,37 @@ def _document(comparison: Comparison, measures: "MeasuresCompared") -> dict[str,
             {"name": name, "expected": expected, "got": got, "items": count}
             for name, expected, got, count in identity_summary(comparison)
         ],
+        "agreement": _run_agreement(comparison),
         "items": [_item(item) for item in comparison.items],
         "measures": {
             "calls": measures.calls,
             "figures": {name: asdict(one) | {"clear": one.is_clear} for name, one in measures.figures.items()},
         },
+    }
+
+
+def _run_agreement(comparison: Comparison) -> dict[str, Any]:
+    found = run_agreement(comparison)
+    return {
+        "items": found.items,
+        **_agreement(found.agreement),
+        "differing": found.differing,
+        "located": found.located,
+        "median_second": found.median_second,
+        "first_second": found.first_second,
+        "first_item": found.first_item,
+    }
+
+
+def _agreement(agreement: Agreement) -> dict[str, Any]:
+    """The three shares, each with what it is of."""
+    return {
+        "same_text_token": agreement.text,
+        "text_frames": agreement.text_frames,
+        "both_speak_or_silent": agreement.speech,
+        "speech_frames": agreement.speech_frames,
+        "word_error_rate": agreement.word_error_rate,
+        "words": agreement.words,
     }
 
 
@@ -101,6 +128,7 @@ def _item(item: ItemComparison) -> dict[str, Any]:
         "fails": item.fails,
         "summary": item.summary,
         "verdicts": verdicts,
+        "agreement": None if item.agreement is None else _agreement(item.agreement),
         "difference": None if item.difference is None else asdict(item.difference),
         "identity": [asdict(difference) for difference in item.identity],
         "expectations": [asdict(expectation) for expectation in item.expectations],
@@ -127,6 +155,7 @@ def _show(comparison: Comparison) -> None:
             _show_item(item, width)
         if len(shown) > MOST_ROWS:
             result(f"and {len(shown) - MOST_ROWS} more; --json or --html has them all")
+        _show_agreement(comparison)
 
 
 def _show_identity(comparison: Comparison) -> None:
@@ -152,9 +181,20 @@ def _show_item(item: ItemComparison, width: int) -> None:
     columns = "  ".join(f"{marks.get(rung, '-'):<9}" for rung in Rung) if marks else item.status.value
     result(f"{item.id:<{width}}  {columns}".rstrip())
     result(f"  {item.summary}")
+    if item.agreement is not None:
+        result(f"    in common: {alike(item.agreement)}")
     if item.difference is not None:
-        result(f"    expected: {item.difference.expected_words or '(no words)'}")
-        result(f"    got:      {item.difference.got_words or '(no words)'}")
+        result(f"    expected:  {item.difference.expected_words or '(no words)'}")
+        result(f"    got:       {item.difference.got_words or '(no words)'}")
+
+
+def _show_agreement(comparison: Comparison) -> None:
+    found = run_agreement(comparison)
+    if found.items:
+        result("")
+        result(f"In common, over {plural(found.items, 'item')}:")
+        for name, phrase in run_alike(found).items():
+            result(f"  {name:<16}  {phrase}")
 
 
 def _verdict(comparison: Comparison) -> str:

@@ -15,6 +15,7 @@ from personaplex.cli.commands import (
     callers,
     compare,
     doctor,
+    export,
     measure,
     models,
     offline,
@@ -68,6 +69,7 @@ app.command(epilog=talk.EXAMPLE)(talk.talk)
 app.command(epilog=callers.EXAMPLE)(callers.callers)
 app.command(epilog=measure.EXAMPLE)(measure.measure)
 app.command(epilog=page.EXAMPLE)(page.page)
+app.command(epilog=export.EXAMPLE)(export.export)
 app.command(epilog=compare.EXAMPLE)(compare.compare)
 app.add_typer(regress.app, name="regress")
 app.command(epilog=bench.EXAMPLE)(bench.bench)

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from personaplex.compare.alignment import align, spoken
+from personaplex.compare.agreement import agreement
+from personaplex.compare.alignment import Alignment, align, spoken
 from personaplex.compare.difference import foreign_tokens
 from personaplex.compare.document import answer
 from personaplex.compare.expectations import check_expectations
@@ -54,7 +55,8 @@ def compare_items(
     """
     if expected is None or got is None or expected.document is None or got.document is None:
         return _not_compared(expected, got)
-    verdicts, difference = _verdicts(expected, got, tolerances)
+    alignment = align(spoken(expected.document), spoken(got.document))
+    verdicts, difference = _verdicts(expected, got, alignment, tolerances)
     measured = None if got.measures is None else got.measures.measured
     expectations = check_expectations(got.expect or expected.expect, got.document, measured)
     unmet = (f"{one.name}: {one.detail}" for one in expectations if not one.passed)
@@ -70,6 +72,7 @@ def compare_items(
         difference=difference,
         identity=identity_differences(expected.document, got.document),
         expectations=expectations,
+        agreement=agreement(expected.document, got.document, alignment),
     )
 
 
@@ -99,11 +102,10 @@ def _line(text: str | None) -> str:
 
 
 def _verdicts(
-    expected: Recorded, got: Recorded, tolerances: Tolerances
+    expected: Recorded, got: Recorded, alignment: Alignment, tolerances: Tolerances
 ) -> tuple[tuple[Verdict, ...], FirstDifference | None]:
     ours, theirs = answer(expected), answer(got)
     tokens, difference = compare_tokens(expected, got)
-    alignment = align(spoken(ours), spoken(theirs))
     verdicts = (
         tokens,
         compare_samples(expected, got),

@@ -1,8 +1,8 @@
-"""What a comparison finds: for every item a ladder of verdicts, the first token that differs, and what was expected."""
+"""What a comparison finds: for every item verdicts, the first difference, how much is in common, what was asked."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -127,6 +127,40 @@ class IdentityDifference:
 
 
 @dataclass(frozen=True)
+class Agreement:
+    """How much two answers, or two runs, have in common, counted so that it adds up over calls.
+
+    `same_text` of `text_frames` carry the same text token. In `same_speech` of `speech_frames` both answers speak or
+    both are silent; there are none where a transcript is too old to tell. `word_errors` are by `words` expected.
+    """
+
+    text_frames: int = 0
+    same_text: int = 0
+    speech_frames: int = 0
+    same_speech: int = 0
+    words: int = 0
+    word_errors: int = 0
+
+    def __add__(self, other: "Agreement") -> "Agreement":
+        return Agreement(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+
+    @property
+    def text(self) -> float | None:
+        """The share of frames with the same text token; None where there are no frames."""
+        return self.same_text / self.text_frames if self.text_frames else None
+
+    @property
+    def speech(self) -> float | None:
+        """The share of frames where both speak or both are silent; None where that isn't known."""
+        return self.same_speech / self.speech_frames if self.speech_frames else None
+
+    @property
+    def word_error_rate(self) -> float:
+        """Errors by expected word; 1 for any word where none was expected."""
+        return self.word_errors / self.words if self.words else float(self.word_errors > 0)
+
+
+@dataclass(frozen=True)
 class Expectation:
     """One thing that was asked of the answer, such as `must_say "refund"`, and how it came out."""
 
@@ -137,7 +171,10 @@ class Expectation:
 
 @dataclass(frozen=True)
 class ItemComparison:
-    """All that is found about one item. `summary` says in a line what is wrong with it, or that nothing is."""
+    """All that is found about one item. `summary` says in a line what is wrong with it, or that nothing is.
+
+    `agreement` is None for an item that couldn't be compared.
+    """
 
     id: str
     status: Status
@@ -149,6 +186,7 @@ class ItemComparison:
     difference: FirstDifference | None = None
     identity: tuple[IdentityDifference, ...] = ()
     expectations: tuple[Expectation, ...] = ()
+    agreement: Agreement | None = None
 
     @property
     def differs(self) -> bool:

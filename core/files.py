@@ -71,6 +71,15 @@ def read_json(path: Path, unreadable: str, broken: str) -> Any:
         raise UsageError(f"{path}: not whole JSON ({error})", broken) from error
 
 
+def file_sha256(path: Path) -> str:
+    """SHA-256, in hex, of a file's content; raises InputError for one that can't be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}", "check the file") from error
+
+
 def read_object(path: Path) -> dict[str, Any] | None:
     """The JSON object in a file, or None if there is no whole one."""
     try:
@@ -101,7 +110,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     part = temporary(path)
     try:
-        with _writing(path):
+        with writing(path):
             _check_place(path)
             yield part
             _sync(part)
@@ -122,7 +131,7 @@ def placing_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(stale, ignore_errors=True)
     part = temporary(path)
     try:
-        with _writing(path):
+        with writing(path):
             part.mkdir(parents=True)
             yield part
             part.replace(path)
@@ -164,7 +173,7 @@ class Staged:
 
     def write(self, path: Path, content: bytes | memoryview) -> None:
         """Write what is to stand at `path`."""
-        with _writing(path):
+        with writing(path):
             _check_place(path)
             part = self._parts[path] = temporary(path)
             part.write_bytes(content)
@@ -179,13 +188,13 @@ class Staged:
         aside: dict[Path, Path] = {}
         try:
             for path in reversed([*removed, *self._parts]):
-                with _writing(path):
+                with writing(path):
                     _check_place(path)
                     if os.path.lexists(path):
                         aside[path] = temporary(path)
                         path.replace(aside[path])
             for path, part in self._parts.items():
-                with _writing(path):
+                with writing(path):
                     part.replace(path)
         except BaseException:
             self._put_back(aside)
@@ -244,7 +253,7 @@ def ignores_case(folder: Path) -> bool:
     Raises InputError if none can be.
     """
     probe = temporary(folder / "case")
-    with _writing(folder):
+    with writing(folder):
         probe.touch()
         try:
             return probe.with_name(probe.name.upper()).exists()
@@ -254,7 +263,7 @@ def ignores_case(folder: Path) -> bool:
 
 def make_folder(path: Path) -> None:
     """Make a folder and those above it, unless they are there; an `InputError` if that fails."""
-    with _writing(path):
+    with writing(path):
         path.mkdir(parents=True, exist_ok=True)
 
 
@@ -274,7 +283,7 @@ def encoded(text: str) -> bytes:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
     """Turn the system's errors into `InputError`."""
     try:
         yield

@@ -32,12 +32,13 @@ from huggingface_hub import constants
 from personaplex.callers.scripts import Script, Turn, read_scripts
 from personaplex.cli.main import command, run
 from personaplex.core.corpus.conversations import KNOWN, LineRow, SamplingRow, SideRow
+from personaplex.exports.export import FORMATS
 from personaplex.samples import tiny
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")))}
 NOT_HERE = ("needs the licence", "needs a GPU", "needs an account", "needs espeak-ng")
-CUT = {"README.md": 1.2, "docs/recipes.md": 1.2}  # seconds: it runs many calls, for which their beginnings do
+CUT = dict.fromkeys(("README.md", "docs/recipes.md", "docs/export.md"), 1.2)  # seconds, of those that run many calls
 
 _BLOCK = re.compile(r"(?:^<!-- (?P<mark>[^\n]*) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 _FENCES = re.compile(r"^```.*?^```$", re.M | re.S)
@@ -223,6 +224,15 @@ def manifest_is_true() -> None:
     assert not Path("many").exists()
 
 
+def export_is_true() -> None:
+    listed = re.findall(r"^\| `(\w[\w-]*)` \|", text_of("docs/export.md").partition("## Formats")[2], re.M)
+    assert listed == list(FORMATS)
+    assert {path.name for path in Path("hub").iterdir()} == {"README.md", "train", "test"}
+    links = [path for path in Path("hub").rglob("*.wav") if path.is_symlink()]
+    assert len(links) == 4
+    assert Path("manifests/manifest.jsonl").read_text(encoding="utf-8").count("\n") == 2
+
+
 def regression_is_true() -> None:
     assert "<audio" in Path("report.html").read_text(encoding="utf-8")
     assert Path("report.xml").read_text(encoding="utf-8").count("<testcase") == 2
@@ -283,6 +293,7 @@ CLAIMS: dict[str, Callable[[], None]] = {
     "README.md": nothing_more,
     "docs/architecture.md": architecture_is_true,
     "docs/callers.md": callers_are_true,
+    "docs/export.md": export_is_true,
     "docs/gpu.md": nothing_more,
     "docs/int8.md": nothing_more,
     "docs/manifest.md": manifest_is_true,

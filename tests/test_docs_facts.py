@@ -112,7 +112,7 @@ class TestManifest:
         of = {name: cells[1] for cells in described for name in re.findall(r"`(\w+)`", cells[0])}
         assert {name for name, which in of.items() if which != "failed"} == done.keys() - {"own"}
         assert {name for name, which in of.items() if which in ("all", "failed")} == failed.keys()
-        assert set(of) - {"expect"} == results._OWN
+        assert set(of) - {"expect"} == results.OWN_KEYS
         recorded = json.loads(Path("out/run.json").read_text())
         parts = names(section("docs/manifest.md", "### `run.json`"))
         assert parts == list(recorded)

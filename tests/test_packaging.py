@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 from personaplex.cli.main import command
 
 ROOT = Path(__file__).parents[1]
-TOP = ("api", "callers", "cli", "compare", "core", "prompts", "runs", "samples", "voices")
+TOP = ("api", "callers", "cli", "compare", "core", "exports", "prompts", "runs", "samples", "voices")
 FOR_A_CHECKOUT = "samples/nano/"  # a recipe to train with, and the codec that it has come to: no model yet
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")

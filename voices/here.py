@@ -8,7 +8,7 @@ from huggingface_hub.file_download import repo_folder_name
 
 from personaplex.core.errors import UsageError, VoiceError
 from personaplex.core.weights import hub
-from personaplex.core.weights.published import HUB_MODEL, VOICES
+from personaplex.core.weights.published import TERMS, VOICES, has_voices
 from personaplex.voices.catalogue import CATALOGUE, STORED, VARIABLE, find, find_in, folders, voice_files
 
 
@@ -66,10 +66,16 @@ def find_here(name: str, folder: Path | None) -> Path:
 
 
 def cached_archive() -> Path | None:
-    """The archive of published voices in the hub's cache: of several revisions the one that was fetched last."""
-    folder = Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=HUB_MODEL, repo_type="model"))
-    archives = [path for path in folder.glob(f"snapshots/*/{VOICES}") if path.is_file()]
-    return max(archives, key=lambda path: path.lstat().st_mtime, default=None)
+    """The archive of published voices in the hub's cache: of several revisions the one that was fetched last.
+
+    That of the published 7B goes before those of models made from it.
+    """
+    for repo in filter(has_voices, TERMS):
+        folder = Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=repo, repo_type="model"))
+        archives = [path for path in folder.glob(f"snapshots/*/{VOICES}") if path.is_file()]
+        if archives:
+            return max(archives, key=lambda path: path.lstat().st_mtime)
+    return None
 
 
 def _unpacked(archive: Path) -> Path | None:

@@ -1,6 +1,7 @@
 """`personaplex models`: which there are, their shapes and memory, downloads, and whether their files are whole."""
 
 import json
+import logging
 import re
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +17,8 @@ from personaplex.runs.choices import Dtype, Quantize
 if TYPE_CHECKING:
     from personaplex.core.machine.memory import ModelSize
     from personaplex.core.weights.verify import CheckedFile
+
+log = logging.getLogger(__name__)
 
 app = typer.Typer(
     help="Known models: where they lie, what they are made of, downloads and checks.",
@@ -49,6 +52,7 @@ def info(
     """Show a model's tensors, parameters and the memory that it needs. Nothing is loaded or downloaded."""
     from personaplex.core.config import FRAME_RATE
     from personaplex.core.weights.layout import lm_layout, mimi_layout
+    from personaplex.core.weights.published import TERMS
     from personaplex.runs.models.known import known_model
 
     known = known_model(name)
@@ -62,7 +66,8 @@ def info(
     }
     origin = config.quantized
     if as_json:
-        about = {"quantized": origin and asdict(origin), **size.as_dict()}
+        licence = TERMS[model].licence if model in TERMS else None
+        about = {"licence": licence, "quantized": origin and asdict(origin), **size.as_dict()}
         result(json.dumps({"model": model, **about, "tensors": shapes}, indent=2))
         return
     for line in _tensor_lines(shapes, tensors):
@@ -121,10 +126,15 @@ def _tensor_lines(shapes: dict[str, tuple[int, ...]], singly: bool) -> list[str]
 
 
 def _summary(model: str, size: "ModelSize", slots: int, seconds: float) -> list[str]:
-    gib = 2**30
+    from personaplex.core.weights.published import TERMS
+
+    gib, terms = 2**30, TERMS.get(model)
+    gated = " (gated: accept it on the model's page)" if terms and terms.gated else ""
+    licence = [f"licence     {terms.licence}{gated}"] if terms else []
     return [
         "",
         f"model       {model}",
+        *licence,
         f"parameters  language model {size.lm_parameters:,} ({size.lm_run:,} of them run), codec {size.mimi:,}",
         f"weights     {size.weights_bytes / gib:.2f} GiB",
         f"cache       {size.cache_bytes / gib:.2f} GiB for {slots} calls of {seconds:g} s ({size.positions} positions)",
@@ -147,7 +157,7 @@ def fetch(
     configure(log_level, quiet)
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
-    from personaplex.core.weights.published import HUB_MODEL
+    from personaplex.core.weights.published import HUB_MODEL, warning_of_terms
     from personaplex.samples import tiny
 
     if quiet:
@@ -155,6 +165,8 @@ def fetch(
     model = name or HUB_MODEL
     if model == tiny.NAME:
         raise UsageError("tiny comes with the package: there is nothing to fetch", "use it by --model tiny")
+    if told := warning_of_terms(model):
+        log.warning(told)
     commit, files = _fetched(model, revision)
     if as_json:
         places = {part: [str(path) for path in paths] for part, paths in files.items()}
@@ -170,7 +182,7 @@ def _fetched(model: str, revision: str | None) -> tuple[str, dict[str, list[Path
     from personaplex.core.weights import hub
     from personaplex.core.weights.checkpoint import shard_paths
     from personaplex.core.weights.model import locate
-    from personaplex.core.weights.published import HUB_MODEL, VOICES
+    from personaplex.core.weights.published import VOICES, has_voices
 
     located = locate(model, revision)
     lm = located.lm
@@ -179,7 +191,7 @@ def _fetched(model: str, revision: str | None) -> tuple[str, dict[str, list[Path
         "mimi": [located.mimi],
         "tokenizer": [located.tokenizer],
     }
-    if model == HUB_MODEL:
+    if has_voices(model):
         files["voices"] = [hub.fetch(model, VOICES, located.revision)]
     elif located.voices:
         files["voices"] = [located.voices]
@@ -195,22 +207,23 @@ def list_models(as_json: o.AsJson = False) -> None:
         return
     width = max(len(row["name"]) for row in rows)
     for row in rows:
-        size = f"{row['parameters']:>13,}"
-        result(f"{row['name']:<{width}}  {size}  {row['dtype']:<8}  {row['state']:<10}  {row['path'] or ''}".rstrip())
+        columns = (f"{row['name']:<{width}}", f"{row['parameters']:>13,}", f"{row['dtype']:<8}", f"{row['state']:<10}")
+        line = "  ".join([*columns, f"{row['licence'] or '-':<42}", row["path"] or ""])
+        result(line.rstrip())
 
 
 def _rows() -> list[dict[str, Any]]:
-    """Of each known model its parameters, codec included, stored type, state and folder."""
+    """Of each known model its parameters, codec included, stored type, licence, state and folder."""
     from personaplex.core.machine.memory import model_size
     from personaplex.core.weights.cached import cached_model
-    from personaplex.core.weights.published import HUB_MODEL
-    from personaplex.runs.models.known import KYUTAI, known_model
+    from personaplex.core.weights.published import TERMS
+    from personaplex.runs.models.known import CATALOGUE, known_model
     from personaplex.samples import tiny
     from personaplex.samples.catalog import model_folder
 
     rows = []
-    for name in (tiny.NAME, HUB_MODEL, *KYUTAI):
-        known = known_model(name)
+    for name in CATALOGUE:
+        known, terms = known_model(name), TERMS.get(name)
         size = model_size(known.config, 1, 1, known.dtype.itemsize)
         state, folder = "packaged", model_folder(name) if name == tiny.NAME else None
         if folder is None:
@@ -221,6 +234,8 @@ def _rows() -> list[dict[str, Any]]:
                 "name": name,
                 "parameters": size.lm_parameters + size.mimi,
                 "dtype": str(known.dtype).removeprefix("torch."),
+                "licence": terms.licence if terms else None,
+                "gated": bool(terms and terms.gated),
                 "state": state,
                 "path": str(folder) if folder else None,
             }

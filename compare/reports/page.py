@@ -6,10 +6,11 @@ from pathlib import Path
 import jinja2
 import numpy as np
 
+from personaplex.compare.agreement import run_agreement
 from personaplex.compare.identity import identity_summary
 from personaplex.compare.reports.parts import templates
 from personaplex.compare.reports.sound import COLUMNS, HEIGHT, mp3_uri, outline
-from personaplex.compare.reports.telling import change, place, plural, values
+from personaplex.compare.reports.telling import alike, change, place, plural, run_alike, values
 from personaplex.compare.reports.transcripts import ShownWord, side_by_side
 from personaplex.compare.verdicts import Comparison, FirstDifference, ItemComparison, Outcome, Recorded, Rung, Status
 from personaplex.core.audio.reading import Samples, read
@@ -67,10 +68,12 @@ def write_page(comparison: Comparison, path: Path, limit: int = 50) -> None:
     differing = sorted(filter(_differs, comparison.items), key=lambda item: not item.fails)
     calls = [_call(comparison, item) for item in differing[:limit]]
     kinds = [_kind(item) for item in comparison.items]
+    found = run_agreement(comparison)
     page = _template().render(
         comparison=comparison,
         failing=sum(item.fails for item in comparison.items),
         counts=[(kind, kinds.count(kind)) for kind in _KINDS if kind in kinds],
+        common=run_alike(found) if found.items else None,
         identity=identity_summary(comparison),
         rungs=list(Rung),
         numbers={call.item.id: number for number, call in enumerate(calls)},
@@ -86,7 +89,7 @@ def write_page(comparison: Comparison, path: Path, limit: int = 50) -> None:
 
 def _template() -> jinja2.Template:
     environment = templates(Path(__file__).parent)
-    environment.filters.update(kind=_kind, plural=plural, values=values)
+    environment.filters.update(alike=alike, kind=_kind, plural=plural, values=values)
     environment.globals["mark"] = _rung_mark
     return environment.get_template("page.html")
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from personaplex.core.answers.cues import Cue, cues
 from personaplex.core.answers.transcript import Segment
 from personaplex.core.config import EPAD, PAD, seconds
 from personaplex.core.errors import UsageError
@@ -42,21 +43,25 @@ def frame_texts(text_tokens: Sequence[int] | NDArray[np.integer[Any]], tokenizer
 
 
 def srt(transcript: Transcript) -> str:
-    """SubRip: a numbered cue for each segment."""
+    """SubRip: numbered cues."""
     return "\n".join(
-        f"{number}\n{_clock(segment.start, ',')} --> {_clock(segment.end, ',')}\n{segment.text}\n"
-        for number, segment in enumerate(transcript.segments, start=1)
+        f"{number}\n{_clock(cue.start, ',')} --> {_clock(cue.end, ',')}\n{_joined(cue)}\n"
+        for number, cue in enumerate(cues(transcript.segments), start=1)
     )
 
 
 def vtt(transcript: Transcript) -> str:
-    """WebVTT: a cue for each segment, with its speaker as the voice."""
-    cues = (
-        f"\n{_clock(segment.start, '.')} --> {_clock(segment.end, '.')}\n"
-        f"<v {segment.speaker.capitalize()}>{html.escape(segment.text, quote=False)}\n"
-        for segment in transcript.segments
+    """WebVTT: cues with their speaker as the voice."""
+    blocks = (
+        f"\n{_clock(cue.start, '.')} --> {_clock(cue.end, '.')}\n"
+        f"<v {cue.speaker.capitalize()}>{html.escape(_joined(cue), quote=False)}\n"
+        for cue in cues(transcript.segments)
     )
-    return "WEBVTT\n" + "".join(cues)
+    return "WEBVTT\n" + "".join(blocks)
+
+
+def _joined(cue: Cue) -> str:
+    return "\n".join(cue.lines)
 
 
 def _clock(time: float, point: str) -> str:

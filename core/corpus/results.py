@@ -24,10 +24,11 @@ MEND = "move it away, or choose another folder with -o"
 
 ResultRow = dict[str, Any]
 
-_OWN = {
+OWN_KEYS = {
     *("id", "status", "audio_filepath", "output", "transcript", "text", "duration", "voice", "seed"),
     *("tokens_sha256", "pcm_sha256", "files", "flags", "warnings", "error"),
 }
+"""Keys of a row that are not the manifest's; one of that name is `manifest_<key>`."""
 
 
 def done_row(item: "Item", document: Mapping[str, Any]) -> ResultRow:
@@ -72,7 +73,7 @@ def _passed_through(item: "Item") -> ResultRow:
 
 def apart(own: Mapping[str, Any]) -> ResultRow:
     """The manifest's other keys; one that results use themselves, such as NeMo's `text`, as `manifest_text`."""
-    return {f"manifest_{key}" if key in _OWN else key: value for key, value in own.items()}
+    return {f"manifest_{key}" if key in OWN_KEYS else key: value for key, value in own.items()}
 
 
 def read_results(folder: Path) -> dict[str, ResultRow]:

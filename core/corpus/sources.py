@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+from personaplex.core.corpus.bench import Sample, bench_samples
 from personaplex.core.corpus.items import Item, PassedOver, Refused, Source
 from personaplex.core.corpus.listing import read_manifest
 from personaplex.core.corpus.manifest import Row
 from personaplex.core.corpus.naming import id_fault
 from personaplex.core.corpus.raw import STDIN
-from personaplex.core.corpus.walking import named, walk
+from personaplex.core.corpus.walking import named, text, walk
 from personaplex.core.errors import InputError, UsageError
 from personaplex.core.faults import shown
 
@@ -52,8 +53,19 @@ def _walked(source: str, pattern: str | None, output: Path | None) -> Source:
     if not walked.files and not walked.unreadable:
         raise _no_files(source, pattern, walked.passed_over)
     found = Source(passed_over=walked.passed_over)
+    samples = {} if pattern else bench_samples(folder, walked.files)
     for place, relative in enumerate(walked.files):
+        if samples and relative not in samples:
+            found.passed_over.files[text(relative.suffix.lower())] += 1
+            continue
         item = _file_item(folder, relative, place)
+        if samples:
+            item = replace(item, id=samples[relative].id)
+            try:
+                item = _with_annotations(item, samples[relative])
+            except InputError as error:
+                found.refused.append(Refused.of(item, error))
+                continue
         fault = id_fault(item.id)
         if fault is None:
             found.items.append(item)
@@ -90,6 +102,11 @@ def _file_item(folder: Path, relative: Path, place: int) -> Item:
     source, path = named(relative), folder / relative
     identity = str(PurePosixPath(source).with_suffix(""))
     return Item(identity, path, source, str(path), folder, Row(audio_filepath=source), place=place)
+
+
+def _with_annotations(item: Item, sample: Sample) -> Item:
+    """The item of a benchmark's sample, with what is carried through of it; raises InputError."""
+    return replace(item, row=Row(audio_filepath=item.source, **sample.own(item.folder)))
 
 
 def _check_unique(items: Sequence[Item]) -> None:

@@ -16,7 +16,7 @@ from personaplex.core.weights.cached import snapshot
 from personaplex.core.weights.checkpoint import Checkpoint, open_checkpoint
 from personaplex.core.weights.filling import current_name, depth_steps, in_int8, misfits, with_depth_steps
 from personaplex.core.weights.layout import Layout, lm_layout, mimi_layout
-from personaplex.core.weights.published import CONFIG, FILES, HUB_MODEL, VOICES, folder_config, is_directory, lm_file
+from personaplex.core.weights.published import CONFIG, FILES, VOICES, folder_config, has_voices, is_directory, lm_file
 from personaplex.core.weights.shards import shard_names
 from personaplex.core.weights.zeros import refuse_zeros
 
@@ -71,7 +71,7 @@ def verify(name: str, revision: str | None = None) -> Iterator[CheckedFile]:
     yield _checked(place, place.folder / files.mimi, codec)
     yield _checked(place, place.folder / files.tokenizer, tokenizer)
     voices = place.folder / VOICES
-    if place.repo == HUB_MODEL or voices.is_file():
+    if has_voices(place.repo) or voices.is_file():
         yield _checked(place, voices, lambda _: "the archive of voices")
 
 

@@ -11,11 +11,12 @@ from personaplex.core.machine.memory import ModelSize, model_size
 from personaplex.core.weights.checkpoint import holds_int8, open_checkpoint
 from personaplex.core.weights.filling import stored_dtype, with_depth_steps
 from personaplex.core.weights.model import locate
-from personaplex.core.weights.published import HUB_MODEL
+from personaplex.core.weights.published import HUB_MODEL, KYUTAI, RL_MODEL
 from personaplex.runs.choices import Dtype, Quantize
 from personaplex.samples import tiny
 
-KYUTAI = ("kyutai/moshiko-pytorch-bf16", "kyutai/moshika-pytorch-bf16")
+CATALOGUE = (tiny.NAME, HUB_MODEL, RL_MODEL, *KYUTAI)
+"""The models that are known by name."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def known_model(name: str | None) -> KnownModel:
     wanted = name or HUB_MODEL
     if wanted == tiny.NAME:
         return KnownModel(wanted, tiny.CONFIG, torch.float32)
-    if wanted == HUB_MODEL:
+    if wanted in (HUB_MODEL, RL_MODEL):
         return KnownModel(wanted, PERSONAPLEX_7B, torch.bfloat16)
     if wanted in KYUTAI:
         eight_steps = replace(PERSONAPLEX_7B, lm=with_depth_steps(PERSONAPLEX_7B.lm, 8))
@@ -51,5 +52,4 @@ def known_model(name: str | None) -> KnownModel:
         files = locate(wanted)
         checkpoint = open_checkpoint(files.lm)
         return KnownModel(files.name, files.config, stored_dtype(checkpoint), holds_int8(checkpoint))
-    known = ", ".join((tiny.NAME, HUB_MODEL, *KYUTAI))
-    raise ModelError(f'there is no model "{wanted}"', f"give a directory, or one of {known}")
+    raise ModelError(f'there is no model "{wanted}"', f"give a directory, or one of {', '.join(CATALOGUE)}")

@@ -16,7 +16,7 @@ from personaplex.core.nn.products import pack
 from personaplex.core.weights import model as models
 from personaplex.core.weights.model import Model, ModelFiles, Overrides
 from personaplex.core.weights.offload import offload
-from personaplex.core.weights.published import HUB_MODEL, VOICES
+from personaplex.core.weights.published import HUB_MODEL, VOICES, warning_of_terms
 from personaplex.runs.choices import Dtype, Quantize
 from personaplex.samples import tiny
 
@@ -131,6 +131,8 @@ def locate_model(options: ModelOptions) -> LocatedModel:
     """Find the model's files, downloading what is missing; raises ModelError or UsageError."""
     pick_device(options.device)  # before any download
     if options.name != tiny.NAME:
+        if told := warning_of_terms(options.name):
+            log.warning(told)
         return LocatedModel(options, models.locate(options.name, options.revision, options.overrides))
     if options.overrides != Overrides() or options.revision:
         raise UsageError("tiny is made in memory: it has no revision and no files", "choose another --model")

@@ -117,6 +117,26 @@ def test_other_seeds_differ_where_a_look_at_all_tokens_says(runs: Desk) -> None:
     assert "3 of 3 items failed at the level of samples" in shown
 
 
+def test_what_runs_have_in_common_is_told(runs: Desk) -> None:
+    document = compared(runs, 4, runs=("out", "four"))
+    shares: dict[str, list[int]] = {key: [] for key in by_id(document)}
+    for key, item in by_id(document).items():
+        ours, theirs = (load_file(runs.folder / run / f"{key}.tokens.safetensors")["tokens"] for run in ("out", "four"))
+        shares[key] = [int((ours[:, 0] == theirs[:, 0]).sum()), len(ours)]
+        assert item["agreement"]["same_text_token"] == pytest.approx(shares[key][0] / len(ours))
+        assert item["agreement"]["word_error_rate"] == item["verdicts"]["words"]["word_error_rate"]
+    same, frames = map(sum, zip(*shares.values(), strict=True))
+    whole = document["agreement"]
+    assert (whole["items"], whole["text_frames"], whole["differing"], whole["located"]) == (3, frames, 3, 3)
+    assert whole["same_text_token"] == pytest.approx(same / frames)
+    first = min((item["difference"]["second"], item["id"]) for item in document["items"])
+    assert (whole["first_second"], whole["first_item"]) == first
+    shown = runs.run("compare", "out", "four", "--html", "page.html").out
+    told = f"the same in {100 * same / frames:.1f} % of {frames} frames"
+    assert f"In common, over 3 items:\n  text token        {told}\n" in shown
+    assert told in (runs.folder / "page.html").read_text(encoding="utf-8")
+
+
 def test_levels_forgive_what_lies_above_them(runs: Desk) -> None:
     """A token of the last codebook in the last frame: no word, no time and hardly any loudness hangs on it."""
     with runs.monkeypatch.context() as patch:

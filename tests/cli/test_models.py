@@ -13,8 +13,7 @@ from huggingface_hub import constants
 
 from personaplex.core.config import PERSONAPLEX_7B
 from personaplex.core.weights import hub
-from personaplex.core.weights.published import HUB_MODEL
-from personaplex.runs.models.known import KYUTAI
+from personaplex.core.weights.published import HUB_MODEL, KYUTAI, RL_MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,9 +47,10 @@ def rows(desk: Desk) -> Callable[[], dict[str, dict[str, Any]]]:
 class TestList:
     def test_none_is_here_but_the_packaged_one(self, desk: Desk, rows: Callable[[], dict[str, dict[str, Any]]]) -> None:
         found = rows()
-        assert list(found) == ["tiny", HUB_MODEL, *KYUTAI]
-        assert [row["state"] for row in found.values()] == ["packaged", "absent", "absent", "absent"]
-        assert [row["dtype"] for row in found.values()] == ["float32", *["bfloat16"] * 3]
+        assert list(found) == ["tiny", HUB_MODEL, RL_MODEL, *KYUTAI]
+        assert [row["state"] for row in found.values()] == ["packaged", *["absent"] * 4]
+        assert [row["dtype"] for row in found.values()] == ["float32", *["bfloat16"] * 4]
+        assert [row["gated"] for row in found.values()] == [False, True, True, False, False]
         sizes = json.loads(desk.run("models", "info", "--json").out)
         assert found[HUB_MODEL]["parameters"] == sizes["lm_parameters"] + sizes["mimi"]
         assert Path(found["tiny"]["path"]).is_dir()
@@ -64,6 +64,42 @@ class TestList:
         (cache / FILES.mimi).touch()
         (cache / FILES.tokenizer).touch()
         assert (rows()[HUB_MODEL]["state"], rows()[HUB_MODEL]["path"]) == ("here", str(cache))
+
+
+class TestTheModelOfReinforcementLearning:
+    """Kyutai's, made from the published 7B: the same shapes, and a licence of its own."""
+
+    def test_its_shapes_are_the_published_ones(self, desk: Desk) -> None:
+        ours, theirs = (json.loads(desk.run("models", "info", name, "--json").out) for name in (RL_MODEL, HUB_MODEL))
+        differing = {key for key in ours if ours[key] != theirs[key]}
+        assert differing == {"model", "licence"}
+        assert "CC BY-NC 4.0" in ours["licence"]
+
+    def test_its_licence_is_told(self, desk: Desk) -> None:
+        assert "CC BY-NC 4.0 and NVIDIA Open Model License" in desk.run("models", "list").out
+        shown = desk.run("models", "info", RL_MODEL).out
+        assert "licence     CC BY-NC 4.0 and NVIDIA Open Model License (gated: accept it" in shown
+
+    def test_a_run_warns_of_it(self, desk: Desk) -> None:
+        result = desk.run("offline", "--input-wav", "call.wav", "--voice-prompt", "voice.wav", "--model", RL_MODEL)
+        assert result.code == 3
+        assert f"warning: {RL_MODEL}: its licence" in result.err
+        assert "does not allow commercial use" in result.err
+
+    def test_it_is_here_once_it_was_fetched(self, desk: Desk, rows: Callable[[], dict[str, dict[str, Any]]]) -> None:
+        folder = desk.folder / "hub" / "models--kyutai--personaplex-rl-seamless" / "snapshots" / ("b" * 40)
+        folder.mkdir(parents=True)
+        for name in (FILES.lm, FILES.mimi, FILES.tokenizer):
+            (folder / name).touch()
+        assert (rows()[RL_MODEL]["state"], rows()[RL_MODEL]["path"]) == ("here", str(folder))
+        assert rows()[HUB_MODEL]["state"] == "absent"
+
+    def test_its_voices_are_missed_by_verify(self, desk: Desk, cache: Path) -> None:
+        folder = desk.folder / "hub" / "models--kyutai--personaplex-rl-seamless" / "snapshots" / ("b" * 40)
+        folder.mkdir(parents=True)
+        document = json.loads(desk.run("models", "verify", RL_MODEL, "--json").out)
+        missing = {Path(file["path"]).name for file in document["files"] if file["problem"] == "is missing"}
+        assert missing == {FILES.lm, FILES.mimi, FILES.tokenizer, "voices.tgz"}
 
 
 class TestFetch:
@@ -90,6 +126,11 @@ class TestFetch:
         assert (document["model"], document["revision"]) == (HUB_MODEL, "a" * 40)
         assert document["files"]["voices"] == [str(cache / "voices.tgz")]
         assert set(document["files"]) == {"lm", "mimi", "tokenizer", "voices"}
+
+    def test_the_voices_of_the_model_made_from_it(self, desk: Desk, cache: Path, asked: list[str]) -> None:
+        result = desk.run("models", "fetch", RL_MODEL, "--json")
+        assert json.loads(result.out)["files"]["voices"] == [str(cache / "voices.tgz")]
+        assert f"{RL_MODEL}: its licence" in result.err
 
     def test_another_model_has_no_voices(self, desk: Desk, asked: list[str]) -> None:
         document = json.loads(desk.run("models", "fetch", KYUTAI[0], "--json").out)

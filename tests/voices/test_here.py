@@ -76,6 +76,18 @@ def test_the_latest_archive_is_taken(archive: Path, cache: Path) -> None:
     assert cached_archive() == later
 
 
+def test_those_of_a_model_made_from_it_do_where_its_own_are_not(cache: Path) -> None:
+    made_from_it = cache.parents[1] / "models--kyutai--personaplex-rl-seamless" / "snapshots" / ("b" * 40) / VOICES
+    made_from_it.parent.mkdir(parents=True)
+    made_from_it.touch()
+    assert cached_archive() == made_from_it
+    own = cache / ("a" * 40) / VOICES
+    own.parent.mkdir(parents=True)
+    own.touch()
+    os.utime(own, (1, 1))
+    assert cached_archive() == own
+
+
 def test_files_of_the_folders_join_the_catalogue(
     folder: Path, tmp_path: Path, archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

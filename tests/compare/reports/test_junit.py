@@ -9,6 +9,7 @@ from junitparser import Failure, JUnitXml, Skipped
 
 from personaplex.compare.reports.junit import write_junit
 from personaplex.compare.verdicts import (
+    Agreement,
     Comparison,
     Expectation,
     FirstDifference,
@@ -27,8 +28,9 @@ from personaplex.core.errors import InputError
 PYTEST_FILE = """
 import pytest
 
-def test_passes():
-    pass
+def test_passes(record_testsuite_property):
+    record_testsuite_property("name", "value")
+    print("output")
 
 def test_fails():
     assert False
@@ -36,6 +38,9 @@ def test_fails():
 def test_is_skipped():
     pytest.skip("why")
 """
+
+
+OPTIONS = ("-o", "junit_family=xunit2", "-o", "junit_logging=system-out")
 
 
 def compared(*items: ItemComparison) -> Comparison:
@@ -57,6 +62,7 @@ DIFFERS = item(
         Expectation('must_say "refund"', False, "said nowhere"),
         Expectation("max_silence 4", True, "1.2 s"),
     ),
+    agreement=Agreement(text_frames=50, same_text=48, speech_frames=50, same_speech=45, words=3, word_errors=1),
 )
 
 
@@ -86,11 +92,27 @@ def test_a_failure_tells_what_was_found(tmp_path: Path) -> None:
         "first difference: frame 12, 0.96 s, codebook 0: 1023 → end",
         "  expected words: thanks for <calling>",
         "  got words:      thanks for",
+        "in common: text token 96.0 %, speech 90.0 %, 33.3 % WER",
         "not alike: engine.versions.torch: 2.6.0 → none",
         'not met: must_say "refund": said nowhere',
     ]
     [failure] = unmet.result
     assert (failure.message, failure.text) == ('not met: must_say "refund"', "said nowhere")
+
+
+def test_what_the_answers_have_in_common_is_told(tmp_path: Path) -> None:
+    alike = item("b", agreement=Agreement(50, 50, 50, 50, 3, 0))
+    [suite] = written(tmp_path, DIFFERS, alike, item("c", Status.failed))
+    assert {one.name: one.value for one in suite.properties()} == {
+        "text token": "the same in 98.0 % of 100 frames",
+        "speech": "both agents speak or both are silent in 95.0 % of 100 frames",
+        "word error rate": "16.7 % of 6 words",
+        "first difference": "in 1 of 2 items, 0.96 s in by the median, earliest 0.96 s in (a/1)",
+    }
+    assert [case.system_out for case in suite] == [
+        *("in common: text token 96.0 %, speech 90.0 %, 33.3 % WER", None, None),
+        *("in common: text token 100.0 %, speech 100.0 %, 0 % WER", None),
+    ]
 
 
 def test_the_reason_why_a_side_failed_is_told(tmp_path: Path) -> None:
@@ -139,7 +161,7 @@ def shapes(path: Path) -> set[str]:
 def test_the_shape_is_that_of_pytests_own_report(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(PYTEST_FILE)
     subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-o", "junit_family=xunit2", "--junitxml=pytest.xml", "test_it.py"],
+        [sys.executable, "-m", "pytest", "-q", *OPTIONS, "--junitxml=pytest.xml", "test_it.py"],
         cwd=tmp_path,
         capture_output=True,
         check=False,  # a test fails, as it should
