@@ -58,7 +58,7 @@ def load_model(
     cpu_offload: keep the large layers in host memory, for a small GPU.
     cuda_graphs: replay ticks as CUDA graphs, on a GPU that can.
     batch_invariant: on CUDA, the same bits for any number of slots, more slowly.
-    quantize: "int8" holds the large layers in int8, in half the memory.
+    quantize: "int8" holds the large layers in int8, in some 60 % of the memory.
 
     Raises ModelError for a model or a device that can't be had, UsageError for options that make no sense.
     """

@@ -154,7 +154,7 @@ TokenizerFile = Annotated[
 Device = Annotated[str, option("--device", panel=MODEL, help="auto, cuda, cuda:N, mps or cpu.")]
 DtypeName = Annotated[Dtype, option("--dtype", panel=MODEL, help="Type to compute in; auto keeps the stored one.")]
 QuantizeOption = Annotated[
-    Quantize, option("--quantize", panel=MODEL, help="int8: the large layers in int8, in half the memory.")
+    Quantize, option("--quantize", panel=MODEL, help="int8: the large layers in int8, in some 60 % of the memory.")
 ]
 CudaGraphs = Annotated[
     Graphs, option("--cuda-graphs", panel=MODEL, help="auto: replay ticks as CUDA graphs, on such a GPU.")

@@ -89,9 +89,9 @@ def quantize(
     quiet: o.Quiet = False,
     log_level: o.Level = LogLevel.warning,
 ) -> None:
-    """Write a model directory with the large layers in int8, which needs no more than half the memory and the disk.
+    """Write a model directory with the large layers in int8, which takes some 60 % of the memory and of the disk.
 
-    It computes what `--quantize int8` computes with the source, and loads without it. One layer at a time is in memory.
+    It computes what `--quantize int8` computes with the source, and loads without it. One tensor at a time is held.
     """
     configure(log_level, quiet)
     from personaplex.core.weights.quantizing import quantize as write

@@ -119,7 +119,7 @@ class Run:
             threads=torch.get_num_threads() if device == "cpu" else None,
             slots=None if device == "cpu" or invariant else slots,
             pace=pace,
-            gpu=None if gpu is None else asdict(gpu),
+            gpu=None if gpu is None else asdict(gpu) | ({"int8": ways(model.lm)} if model.lm.temporal.is_int8 else {}),
             versions=_versions(model),
         )
         info = ModelInfo(model.name, model.revision, model.weights_sha256, model.tokenizer.sha256)

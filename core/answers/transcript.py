@@ -94,8 +94,8 @@ class EngineInfo:
     the temporal layers' weights are, else None. Of a CPU, `products` tells how products are computed
     (`core.nn.products.ways`), and `rounding` is equal where two of them round alike. `threads` (of a CPU) and `slots`
     are None where the answer can't depend on them. `pace` is "batch" for a codec that runs over whole calls, "realtime"
-    for one that runs frame by frame. `gpu` is `CudaInfo`, on CUDA alone. `versions` are of the packages that the answer
-    depends on.
+    for one that runs frame by frame. `gpu` is `CudaInfo`, on CUDA alone, and the way of products in int8. `versions`
+    are of the packages that the answer depends on.
     """
 
     device: str

@@ -208,6 +208,7 @@ def test_a_gpus_product_has_rows_enough(monkeypatch: pytest.MonkeyPatch) -> None
     expected = settled(weight)(x)
     multiply = CublasLike()
     monkeypatch.setattr(torch, "_int_mm", multiply)
+    monkeypatch.setattr(int8, "_EXACT", {})  # this processor's own kernel may not be exact
     monkeypatch.setattr(int8, "KERNELS", only(*KERNELS["cuda"]))
     monkeypatch.setattr(int8, "SIZES", int8.SIZES_CUDA)
     matrix = settled(weight)
