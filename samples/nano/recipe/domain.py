@@ -3,6 +3,9 @@
 calls.txt holds the texts: a desk and companies of that kind, below it what the agent answers, below that the ways to
 ask for it. Of answers that [differ/vary] the prompt tells which is right. The last way to ask is kept out of training,
 as are the pairs of company and name that `is_held_out` tells.
+
+What the prompt decides is rendered apart from what is said before it: else the sound of the first word would tell a
+name or a price before its text does, and the model would draw one by chance in place of reading the prompt.
 """
 
 import json
@@ -28,10 +31,18 @@ HELP = "How can I help you?"
 
 @dataclass(frozen=True)
 class Intent:
-    """What a caller wants: ways to ask for it, and the answers, of which the first is given unless the prompt tells."""
+    """What a caller wants: ways to ask for it, and the answers, of which the first is given unless the prompt tells.
 
-    answers: tuple[str, ...]
+    An answer is one utterance, or two where its end varies.
+    """
+
+    spoken: tuple[tuple[str, ...], ...]
     asked: tuple[str, ...]
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The answers as they are written."""
+        return tuple(" ".join(parts) for parts in self.spoken)
 
     def ways(self, *, held_out: bool) -> tuple[str, ...]:
         """The ways to ask that are kept out of training, or the others."""
@@ -47,9 +58,9 @@ class Desk:
     intents: tuple[Intent, ...]
 
 
-def _variants(answer: str) -> tuple[str, ...]:
+def _variants(answer: str) -> tuple[tuple[str, ...], ...]:
     before, *rest = re.split(r"[\[\]]", answer)
-    return tuple(before + variant + rest[1] for variant in rest[0].split("/")) if rest else (answer,)
+    return tuple((before.strip(), variant + rest[1]) for variant in rest[0].split("/")) if rest else ((answer,),)
 
 
 def _desks() -> Iterator[Desk]:
@@ -97,11 +108,7 @@ def variable(desk: Desk) -> list[Intent]:
 
 
 def greeting(company: str, name: str) -> tuple[str, ...]:
-    """What the agent says first, utterance by utterance.
-
-    What all greetings share is rendered apart from the names: else its sound would tell the name before its text does,
-    and the model would draw a name by chance in place of reading the prompt's.
-    """
+    """What the agent says first, utterance by utterance."""
     return "Thank you for calling", f"{company}.", "This is", f"{name}.", HELP
 
 
@@ -110,7 +117,7 @@ def utterances() -> list[str]:
     places = [place for desk in ALL for place in desk.companies]
     said = [part for place in places for part in greeting(place, NAMES[0])]
     said += [part for name in NAMES for part in greeting(places[0], name)]
-    said += [answer for intent in intents() for answer in intent.answers]
+    said += [part for intent in intents() for parts in intent.spoken for part in parts]
     return list(dict.fromkeys(said))
 
 
