@@ -19,7 +19,7 @@ from personaplex.samples.nano.recipe.exam import examine, questions
 from personaplex.samples.nano.recipe.freeze import CODEC
 from personaplex.samples.nano.recipe.mix import Call, Kind, Mixer, columns, varied
 from personaplex.samples.nano.recipe.tokenizer import VOCABULARY, sentences, words
-from personaplex.samples.nano.recipe.trainee import Trainee, batched, embed_as
+from personaplex.samples.nano.recipe.trainee import Lesson, Trainee, batched, embed_as
 from personaplex.samples.nano.recipe.words import stream, word_starts
 
 CODES = 16
@@ -118,15 +118,15 @@ def test_columns_beyond_the_window_are_refused(mixer: Mixer) -> None:
         lm_pass.hidden(torch.zeros(1, 600, 17, dtype=torch.int64), trainee_of(mixer).lm)
 
 
-@pytest.mark.parametrize("answers", [True, False])
-def test_steps_make_a_call_likelier(mixer: Mixer, answers: bool) -> None:
+@pytest.mark.parametrize("lesson", Lesson)
+def test_steps_make_a_call_likelier(mixer: Mixer, lesson: Lesson) -> None:
     trainee = trainee_of(mixer)
-    calls = [mixer.call(seeded(seed)) if answers else mixer.utterance(seeded(seed)) for seed in (1, 2)]
-    batch = batched(calls, initial(trainee.lm.config))
+    drawn = {Lesson.CALLS: mixer.call, Lesson.HEARING: mixer.utterance, Lesson.READING: mixer.reading}[lesson]
+    batch = batched([drawn(seeded(seed)) for seed in (1, 2)], initial(trainee.lm.config), lesson)
     optimizer = torch.optim.AdamW(trainee.parameters(), lr=1e-2)
     losses = []
     for _ in range(12):
-        loss = trainee(batch, answers=answers).sum()
+        loss = trainee(batch).sum()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -135,7 +135,7 @@ def test_steps_make_a_call_likelier(mixer: Mixer, answers: bool) -> None:
 
 
 def test_what_is_to_be_told_of_a_caller_lies_where_it_is_heard(mixer: Mixer) -> None:
-    calls = [mixer.call(seeded(seed), Kind.HEARING) for seed in range(2)]
+    calls = [mixer.call(seeded(seed), Kind.QUESTIONS) for seed in range(2)]
     batch = batched(calls, initial(small(mixer.tokenizer.vocab_size)))
     codes = torch.stack([batch.columns[row, :-1, USER] for row in range(2)]).flatten(0, 1)
     heard = [(row, said) for row, call in enumerate(calls) for said in call.heard]
@@ -149,12 +149,26 @@ def test_what_is_to_be_told_of_a_caller_lies_where_it_is_heard(mixer: Mixer) -> 
 
 
 def test_what_the_agent_chooses_starts_where_its_word_stands(mixer: Mixer) -> None:
-    call = mixer.call(seeded(1), Kind.READING)
-    words = {choice: mixer.tokenizer.piece(int(call.frames[at, 0])) for choice, at in call.choices}
+    call = mixer.call(seeded(1), Kind.FACTS)
+    words = {choice.what: mixer.tokenizer.piece(int(call.frames[choice.start, 0])) for choice in call.choices}
     told = mixer.tokenizer.decode(call.frames[: call.prompt, 0].tolist())
-    assert {"answer", "name", "fact"} == set(words)
+    assert set(words) == {"answer", "name", "fact"}
     assert f"name is {words['name'].removeprefix('▁')}" in told
     assert words["fact"].removeprefix("▁") in told
+
+
+def test_what_is_read_is_in_the_prompt_and_nothing_else_is_learned_of_it(mixer: Mixer) -> None:
+    for seed in range(10):
+        call = mixer.reading(seeded(seed))
+        told = mixer.tokenizer.decode(call.frames[: call.prompt, 0].tolist())
+        weights = batched([call], initial(small(mixer.tokenizer.vocab_size)), Lesson.READING).weights[0]
+        chosen = torch.zeros(len(call.frames), dtype=torch.bool)
+        for choice in call.choices:
+            said = mixer.tokenizer.decode(call.frames[choice.start : choice.end, 0].tolist())
+            assert said.rstrip(".") in told
+            chosen[choice.start : choice.end] = True
+        assert not (weights > 0)[~chosen[1:]].any()
+        assert (weights > 0).any()
 
 
 def test_an_untrained_model_is_examined(mixer: Mixer) -> None:
@@ -216,6 +230,15 @@ def test_agent_is_silent_where_it_has_no_text_to_say(mixer: Mixer) -> None:
 def test_nothing_held_out_is_in_training() -> None:
     for intent in domain.intents():
         assert not set(intent.ways(held_out=True)) & set(intent.ways(held_out=False))
+
+
+def test_scrambled_words_are_known_and_no_way_to_ask() -> None:
+    ways = {way.strip(".?") for intent in domain.intents() for way in intent.asked}
+    words = {word.strip(".,?") for way in ways for word in way.split()}
+    for seed in range(50):
+        text = domain.scrambled(seeded(seed))
+        assert set(text.split()) <= words
+        assert text not in {intent.asked[-1].strip(".?") for intent in domain.intents()}
 
 
 def test_pieces_stand_where_words_start(tokenizer: Tokenizer) -> None:

@@ -9,6 +9,7 @@ name or a price before its text does, and the model would draw one by chance in 
 """
 
 import json
+import random
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ CALLS = Path(__file__).parent / "calls.txt"
 FIRST_OPENERS = ("", "", "Hi.", "Hello.", "Good morning.", "Yes, hello.", "Um.")
 LATER_OPENERS = ("", "", "Okay.", "Thanks.", "All right.", "And.", "Um.")
 MURMURS = ("Mhm.", "Okay.", "Yes.")
+MURMUR, SCRAMBLED = -1, -2  # in the place of an intent
 HELP = "How can I help you?"
 
 
@@ -119,6 +121,20 @@ def utterances() -> list[str]:
     said += [part for name in NAMES for part in greeting(places[0], name)]
     said += [part for intent in intents() for parts in intent.spoken for part in parts]
     return list(dict.fromkeys(said))
+
+
+def scrambled(rng: random.Random) -> str:
+    """The start of a question, a word and the end of another question: to be heard, words can't be guessed from others.
+
+    The word may be one of the ways to ask that are kept out of training; none of those is said as a whole.
+    """
+    before, after = (_words(rng.choice(rng.choice(intents()).ways(held_out=False))) for _ in range(2))
+    word = rng.choice(sorted({word for intent in intents() for way in intent.asked for word in _words(way)}))
+    return " ".join([*before[: rng.randrange(len(before))], word, *after[rng.randint(1, len(after)) :]])
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip(".,?") for word in text.split()]
 
 
 def intents() -> list[Intent]:

@@ -19,7 +19,7 @@ SEED = 7
 def questions(mixer: Mixer, count: int = CALLS) -> list[Call]:
     """Calls with callers, ways to ask and pairs of names that training lacks."""
     rng = random.Random(SEED)  # noqa: S311 - variety, not secrets
-    kinds = (Kind.HEARING, Kind.READING)
+    kinds = (Kind.QUESTIONS, Kind.FACTS)
     return [mixer.call(rng, kinds[number % 2], held_out=True) for number in range(count)]
 
 
@@ -47,5 +47,5 @@ def _known(trainee: Trainee, calls: list[Call], initial: Tensor) -> Iterator[tup
             at = said.end + 2
             if said.intent >= 0 and at < batch.wants.shape[1] and batch.wants[row, at] != NEVER:
                 yield "wants", bool(wanted[row, at] == said.intent)
-        for choice, at in call.choices:
-            yield choice, bool(text[row, at - 1] == batch.columns[row, at, 0])
+        for choice in call.choices:
+            yield choice.what, bool(text[row, choice.start - 1] == batch.columns[row, choice.start, 0])

@@ -4,7 +4,7 @@ r"""Stage `lm`: trains the small language model on calls mixed from units.
         RUN --threads 1 --steps 4000
 
 reads RUN/units.pt, RUN/mimi.safetensors and RUN/tokenizer.model. Run again, it goes on from RUN/lm.pt. At first it only
-hears callers, whom it finds hardest to learn; then it learns to answer.
+hears callers, which is hardest to learn; then lessons in hearing, in reading prompts and in whole calls alternate.
 """
 
 import argparse
@@ -25,12 +25,12 @@ from personaplex.samples.nano.recipe import domain, workers
 from personaplex.samples.nano.recipe.exam import examine, questions
 from personaplex.samples.nano.recipe.freeze import read_codec
 from personaplex.samples.nano.recipe.mix import Call, Kind, Mixer
-from personaplex.samples.nano.recipe.trainee import PARTS, WEIGHTS, Batch, Trainee, batched, embed_as, lm_config
+from personaplex.samples.nano.recipe.trainee import PARTS, WEIGHTS, Batch, Lesson, Trainee, batched, embed_as, lm_config
 
-SHARES = {Kind.HEARING: 0.45, Kind.READING: 0.25, Kind.WHOLE: 0.3}
+SHARES = {Kind.QUESTIONS: 0.5, Kind.FACTS: 0.2, Kind.WHOLE: 0.3}
 BUCKET = 8  # batches that are drawn at once and sorted by length
-HEARS_EVERY = 4  # steps
-HEARD = 8  # utterances that are heard alone take the time of a call
+LESSONS = (Lesson.HEARING, Lesson.CALLS, Lesson.READING, Lesson.CALLS)  # step by step
+ROWS = {Lesson.HEARING: 8, Lesson.READING: 2, Lesson.CALLS: 1}  # that take about the time of a call
 EMBEDDINGS_RATE = 0.25  # of the others' rate: what sounds alike stays alike
 REPORT, EXAM, KEEP = 25, 100, 50  # steps
 
@@ -44,23 +44,25 @@ class Course:
     batch: int
     rate: float
 
-    def hears(self, step: int) -> bool:
-        """Whether a step hears utterances alone: the first ones, and a few of those that learn to answer."""
-        return step < self.hearing or step % HEARS_EVERY == 0
+    def lesson(self, step: int) -> Lesson:
+        """What a step teaches."""
+        return Lesson.HEARING if step < self.hearing else LESSONS[step % len(LESSONS)]
 
     def rate_at(self, step: int) -> float:
         """Warm-up over 100 steps, then a cosine down to a fiftieth."""
         return self.rate * min(1.0, (step + 1) / 100) * (0.02 + 0.98 * (1 + math.cos(math.pi * step / self.steps)) / 2)
 
 
-def batches(mixer: Mixer, initial: Tensor, size: int, seed: tuple[int, ...], *, hears: bool) -> Iterator[Batch]:
-    """Batches without end, of calls or utterances of about the same length."""
-    rng = random.Random(repr(seed))  # noqa: S311 - variety, not secrets
-    count = size * HEARD if hears else size
+def batches(mixer: Mixer, initial: Tensor, size: int, seed: tuple[int, ...], lesson: Lesson) -> Iterator[Batch]:
+    """Batches of a lesson without end, in each what is about equally long."""
+    rng = random.Random(repr((*seed, lesson.value)))  # noqa: S311 - variety, not secrets
+    count = size * ROWS[lesson]
 
     def drawn() -> Call:
-        if hears:
+        if lesson is Lesson.HEARING:
             return mixer.utterance(rng)
+        if lesson is Lesson.READING:
+            return mixer.reading(rng)
         return mixer.call(rng, rng.choices(list(SHARES), list(SHARES.values()))[0])
 
     while True:
@@ -68,7 +70,7 @@ def batches(mixer: Mixer, initial: Tensor, size: int, seed: tuple[int, ...], *, 
         groups = [calls[first : first + count] for first in range(0, len(calls), count)]
         rng.shuffle(groups)
         for group in groups:
-            yield batched(group, initial)
+            yield batched(group, initial, lesson)
 
 
 def train(run: Path, course: Course) -> None:
@@ -90,26 +92,43 @@ def train(run: Path, course: Course) -> None:
         optimizer.load_state_dict(kept["optimizer"])
         step = kept["step"]
     torch.manual_seed(1000 * step + rank)
-    told, count, exam = torch.zeros(len(PARTS)), 0, questions(mixer)
-    calls = {hears: batches(mixer, initial, course.batch // size, (step, rank), hears=hears) for hears in (True, False)}
+    told, exam = Told(), questions(mixer)
+    drawn = {lesson: batches(mixer, initial, course.batch // size, (step, rank), lesson) for lesson in Lesson}
     log = Log(run / ("lm.log" if rank == 0 else f"lm.{rank}.log"))
     numbers = sum(p.numel() for p in trainee.lm.parameters())
     log.line(f"# {numbers} parameters, {size} workers, {course}")
     while step < course.steps:
         for group in optimizer.param_groups:
             group["lr"] = group["share"] * course.rate_at(step)
-        hears = course.hears(step)
-        told = told + _step(trainee, next(calls[hears]), optimizer, answers=not hears)
-        step, count = step + 1, count + 1
+        lesson = course.lesson(step)
+        told.add(lesson, _step(trainee, next(drawn[lesson]), optimizer))
+        step += 1
         if step % REPORT == 0:
-            means = " ".join(f"{name} {value:.3f}" for name, value in zip(PARTS, told / count, strict=True))
-            log.line(f"{step} {means}")
-            told, count = torch.zeros(len(PARTS)), 0
+            log.line(f"{step} {told.taken()}")
         if rank == 0 and step % EXAM == 0:
             known = examine(trainee, exam, initial)
             log.line(f"{step} knows " + " ".join(f"{what} {right}/{of}" for what, (right, of) in known.items()))
         if rank == 0 and (step % KEEP == 0 or step == course.steps):
             keep({"trainee": trainee.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, file)
+
+
+class Told:
+    """The losses of some steps, to be told as means."""
+
+    def __init__(self) -> None:
+        self._losses: dict[str, list[float]] = {}
+
+    def add(self, lesson: Lesson, parts: Tensor) -> None:
+        """Add the losses of a step; those of what is read from prompts alone are a part of their own."""
+        for name, value in zip(PARTS, parts.tolist(), strict=True):
+            if value:
+                self._losses.setdefault("read" if lesson is Lesson.READING else name, []).append(value)
+
+    def taken(self) -> str:
+        """Their means, which start afresh."""
+        means = {name: sum(values) / len(values) for name, values in self._losses.items()}
+        self._losses = {}
+        return " ".join(f"{name} {means[name]:.3f}" for name in (*PARTS, "read") if name in means)
 
 
 class Log:
@@ -124,9 +143,9 @@ class Log:
         print(f"{text} s {time.monotonic() - self._began:.0f}", file=self._file, flush=True)
 
 
-def _step(trainee: Trainee, batch: Batch, optimizer: torch.optim.Optimizer, *, answers: bool) -> Tensor:
+def _step(trainee: Trainee, batch: Batch, optimizer: torch.optim.Optimizer) -> Tensor:
     with torch.autocast("cpu", torch.bfloat16):
-        parts: Tensor = trainee(batch, answers=answers)
+        parts: Tensor = trainee(batch)
     optimizer.zero_grad()
     (parts * parts.new_tensor(WEIGHTS)).sum().backward()
     learned = [p for group in optimizer.param_groups for p in group["params"]]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from personaplex.core.config import AGENT, DELAYS, PAD, STREAMS, USER
 from personaplex.core.engine.session import SILENCE_FRAMES
-from personaplex.core.lm.tokenizer import Tokenizer
+from personaplex.core.lm.tokenizer import SPACE, Tokenizer
 from personaplex.samples.nano.recipe import domain
 from personaplex.samples.nano.recipe.words import stream
 
@@ -27,6 +27,7 @@ STOP = (6, 7)  # frames that the agent still speaks when the caller breaks in
 DRILL_VOICE = 6  # frames
 GREETING = ("", "name", "", "name", "")  # what is chosen where the agent says the parts of a greeting
 ANSWER = ("answer", "fact")
+KNOWN_SHARE = 0.5  # of what the agent reads from a prompt, that which belongs to the domain
 SPEEDS = (0.85, 1.2)
 VARIED_SHARE = 0.6
 BREAK = (1, 3)  # frames in which the line holds its sound
@@ -35,10 +36,10 @@ ALONE_AFTER = 8
 
 
 class Kind(Enum):
-    """What a call teaches: to hear, by questions one after the other; to read, by names and facts; or all of it."""
+    """What a call is made of: questions one after the other, a greeting and a question for a fact, or all of it."""
 
-    HEARING = "hearing"
-    READING = "reading"
+    QUESTIONS = "questions"
+    FACTS = "facts"
     WHOLE = "whole"
 
 
@@ -53,16 +54,22 @@ class Heard:
 
 
 @dataclass(frozen=True)
-class Call:
-    """frames: int64 [P + L, 17], of which the first P are the prompt.
+class Choice:
+    """Where the agent has to choose `what` it says: an "answer" (a sentence), a "name" or a "fact"."""
 
-    choices: where the agent has to choose an "answer" (a sentence), a "name" or a "fact", and the frame of its word.
-    """
+    what: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """frames: int64 [P + L, 17], of which the first P are the prompt."""
 
     frames: Tensor
     prompt: int
-    heard: tuple[Heard, ...]
-    choices: tuple[tuple[str, int], ...] = ()
+    heard: tuple[Heard, ...] = ()
+    choices: tuple[Choice, ...] = ()
 
 
 class Timeline:
@@ -70,12 +77,12 @@ class Timeline:
 
     def __init__(self, silence: Tensor, caller: dict[str, Any], phase: int, tokenizer: Tokenizer) -> None:
         line = caller["line"]
-        self.murmurs = [said for said in caller["said"] if said["intent"] < 0]
+        self.murmurs = [said for said in caller["said"] if said["intent"] == domain.MURMUR]
         self.frames = torch.full((LONGEST, STREAMS), PAD)
         self.frames[:, AGENT] = silence
         self.frames[:, USER] = line[(torch.arange(LONGEST) + phase) % len(line)].long()
         self.heard: list[Heard] = []
-        self.choices: list[tuple[str, int]] = []
+        self.choices: list[Choice] = []
         self._silence = silence
         self._tokenizer = tokenizer
 
@@ -87,7 +94,7 @@ class Timeline:
         tokens = torch.tensor(stream(text, [1 + start for start in unit["starts"]], 1 + len(codes), self._tokenizer))
         self.frames[at - 1 : end, 0] = tokens[: end - at + 1]
         if choice:
-            self.choices.append((choice, at))
+            self.choices.append(Choice(choice, at, end))
         return end
 
     def silence_agent(self, at: int) -> None:
@@ -102,6 +109,14 @@ class Timeline:
         self.frames[at:end, USER] = codes[: end - at].long()
         self.heard.append(Heard(at, end, pieces(said["text"], self._tokenizer), said["intent"]))
         return end
+
+    def behind(self, prompt: Tensor, length: int) -> Call:
+        """The call of a prompt [P, 17] and the first `length` frames."""
+        first = len(prompt)
+        heard = [replace(it, start=it.start + first, end=it.end + first) for it in self.heard if it.end <= length]
+        said = (choice for choice in self.choices if choice.start < length and self.frames[choice.start, 0] != PAD)
+        choices = [replace(it, start=it.start + first, end=min(it.end, length) + first) for it in said]
+        return Call(torch.cat([prompt, self.frames[:length]]), first, tuple(heard), tuple(choices))
 
 
 def varied(codes: Tensor, rng: random.Random) -> Tensor:
@@ -127,18 +142,20 @@ class Mixer:
         self.tokenizer = tokenizer
         self.silence = torch.tensor(units["silence"])
         self.sine = torch.tensor(units["sine"])
+        pieces = map(tokenizer.piece, range(tokenizer.vocab_size))
+        self._vocabulary = [piece[1:] for piece in pieces if piece[0] == SPACE and piece[1:].isalpha()]
 
     def call(self, rng: random.Random, kind: Kind = Kind.WHOLE, *, held_out: bool = False) -> Call:
         """A whole call, or one of fewer things to learn at a time."""
         desk = rng.choice(domain.ALL)
         pairs = [(c, n) for c in desk.companies for n in domain.NAMES if domain.is_held_out(c, n) == held_out]
         company, name = rng.choice(pairs)
-        is_told = kind is Kind.READING or (kind is Kind.WHOLE and rng.random() < TOLD_SHARE)
+        is_told = kind is Kind.FACTS or (kind is Kind.WHOLE and rng.random() < TOLD_SHARE)
         voice = rng.choice(list(self.units["agents"]))
         caller = rng.choice(self.units["held_out" if held_out else "callers"])
         line = Timeline(self.silence, caller, rng.randrange(1000), self.tokenizer)
         answers = [rng.choice(intent.spoken) if is_told else intent.spoken[0] for intent in domain.intents()]
-        greeting = () if kind is Kind.HEARING else domain.greeting(company, name)
+        greeting = () if kind is Kind.QUESTIONS else domain.greeting(company, name)
         asked = self._asked(kind, desk, caller, rng)
         length = self._talk(line, greeting, answers, self.units["agents"][voice], asked, rng, varies=not held_out)
         prompts = self.units["voices"][voice]
@@ -148,18 +165,39 @@ class Mixer:
         if kind is Kind.WHOLE and not is_told and rng.random() < SAMPLE_SHARE:
             role = domain.in_sample_manifest(desk, company, name)
         prompt = self._prompt(spoken if kind is Kind.WHOLE else spoken[:DRILL_VOICE], role)
-        start = len(prompt)
-        heard = [replace(said, start=said.start + start, end=said.end + start) for said in line.heard]
-        choices = [(choice, at + start) for choice, at in line.choices if at < length and line.frames[at, 0] != PAD]
-        frames = torch.cat([prompt, line.frames[:length]])
-        return Call(frames, start, tuple(said for said in heard if said.end <= len(frames)), tuple(choices))
+        return line.behind(prompt, length)
 
     def utterance(self, rng: random.Random, *, held_out: bool = False) -> Call:
         """Something a caller says alone, without a prompt and without an answer."""
         caller = rng.choice(self.units["held_out" if held_out else "callers"])
         line = Timeline(self.silence, caller, rng.randrange(1000), self.tokenizer)
         end = line.caller(rng.choice(caller["said"]), rng.randint(*ALONE_AT), None if held_out else rng)
-        return Call(line.frames[: end + ALONE_AFTER], 0, tuple(line.heard))
+        return line.behind(line.frames[:0], end + ALONE_AFTER)
+
+    def reading(self, rng: random.Random) -> Call:
+        """A prompt and what the agent tells from it, in any order: names and facts of the domain or of other words."""
+        desk = rng.choice(domain.ALL)
+        pairs = [(c, n) for c in desk.companies for n in domain.NAMES if not domain.is_held_out(c, n)]
+        company, name = rng.choice(pairs) if rng.random() < KNOWN_SHARE else (self._words(rng, 3), self._words(rng, 1))
+        told = []
+        for intent in rng.sample([one for one in domain.intents() if len(one.answers) > 1], 3):
+            before, fact = rng.choice(intent.spoken)
+            told.append((before, fact if rng.random() < KNOWN_SHARE else f"{self._words(rng, len(fact.split()))}."))
+        role = domain.role(desk, company, name, [" ".join(fact) for fact in told])
+        opening, named, introduced, called, _ = domain.greeting(company, name)
+        parts = [(opening, named, "name"), (introduced, called, "name"), *((*fact, "fact") for fact in told)]
+        voice = rng.choice(list(self.units["agents"]))
+        agent = self.units["agents"][voice]
+        line = Timeline(self.silence, rng.choice(self.units["callers"]), rng.randrange(1000), self.tokenizer)
+        at = rng.randint(1, 8)
+        for before, what, choice in rng.sample(parts, len(parts)):
+            at = line.agent(before, _unit(agent, before, rng), at) + 1
+            at = line.agent(what, _unit(agent, what, rng), at, choice) + rng.randint(2, 8)
+        prompt = self._prompt(rng.choice(self.units["voices"][voice])[:DRILL_VOICE], role)
+        return line.behind(prompt, min(at, LONGEST))
+
+    def _words(self, rng: random.Random, most: int) -> str:
+        return " ".join(rng.sample(self._vocabulary, rng.randint(1, most)))
 
     def _prompt(self, voice: Tensor, role: str) -> Tensor:
         """The forced frames of a prompt, int64 [P, 17]."""
@@ -212,10 +250,10 @@ class Mixer:
     def _asked(self, kind: Kind, desk: domain.Desk, caller: dict[str, Any], rng: random.Random) -> list[dict[str, Any]]:
         """What the caller says: some of what the desk knows, and perhaps goodbye."""
         known = domain.intents()
-        if kind is Kind.READING:
+        if kind is Kind.FACTS:
             wanted = rng.sample(domain.variable(desk), 1)
         else:
-            count = 6 if kind is Kind.HEARING else rng.choice((1, 2, 3))
+            count = 6 if kind is Kind.QUESTIONS else rng.choice((1, 2, 3))
             wanted = rng.sample([*desk.intents, *desk.intents, domain.HOURS], count)
             wanted += [domain.GOODBYE] if rng.random() < 0.4 else []
         places = [known.index(one) for one in wanted]
@@ -225,6 +263,14 @@ class Mixer:
         for text, choice in zip(texts, choices, strict=False):
             at = line.agent(text, agent[text], at, choice) + 1
         return at
+
+
+def _unit(agent: dict[str, Any], text: str, rng: random.Random) -> dict[str, Any]:
+    """The agent's utterance of a text, or for words it has never said the sound of another one."""
+    if text in agent:
+        return dict(agent[text])
+    codes, words = rng.choice(list(agent.values()))["codes"], len(text.split())
+    return {"codes": codes, "starts": [word * len(codes) // words for word in range(words)]}
 
 
 def columns(frames: Tensor, initial: Tensor) -> Tensor:

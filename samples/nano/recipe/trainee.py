@@ -5,6 +5,7 @@ The heads tell the caller's words and what the caller wants: a model that is to 
 
 import math
 from dataclasses import dataclass
+from enum import Enum
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +21,8 @@ from personaplex.samples.nano.recipe.mix import Call, columns
 CONTEXT = 3000
 PARTS = ("text", "code0", "codes", "words", "wants")
 WEIGHTS = (1.0, 0.7, 1.0, 0.5, 0.5)
-WORD_WEIGHT, PAD_WEIGHT = 3.0, 0.5  # less for PAD would make it speak where it should wait
+PAD_WEIGHT, EPAD_WEIGHT = 0.5, 1.0  # less for PAD would make it speak where it should wait
+WORD_WEIGHT, CHOSEN_WEIGHT = 3.0, 10.0
 SLIPS = 0.04  # of the agent's codes, those that are read wrong, as the model's own will be now and then
 NOISE = 0.06  # of the caller's codes
 SPOKEN_SHARE = 0.35  # of the columns in which the agent speaks, those whose codes are learned
@@ -81,16 +83,26 @@ def embed_as(mimi: Mimi, lm: LM) -> None:
             lm.emb[streams, : words.shape[1]] = scale * words @ turned[first : first + size]
 
 
+class Lesson(Enum):
+    """What a batch teaches: what callers say alone, what is told from prompts alone, or calls."""
+
+    HEARING = "hearing"
+    READING = "reading"
+    CALLS = "calls"
+
+
 @dataclass(frozen=True)
 class Batch:
-    """columns int64 [B, T, 17]; live bool [B, T - 1] of the columns behind; what is heard, each in a row [H].
+    """columns int64 [B, T, 17]. Of the columns behind, [B, T - 1]: `live` bool, and `weights` of their text.
 
     heard: frames int64 [H, L] of columns in the flattened [B, T - 1], their counts [H], words int64 [H, W], counts [H].
     wants: int64 [B, T - 1], an intent or `NEVER`.
     """
 
+    lesson: Lesson
     columns: Tensor
     live: Tensor
+    weights: Tensor
     frames: Tensor
     lengths: Tensor
     words: Tensor
@@ -98,32 +110,48 @@ class Batch:
     wants: Tensor
 
 
-def batched(calls: list[Call], initial: Tensor) -> Batch:
+def batched(calls: list[Call], initial: Tensor, lesson: Lesson = Lesson.CALLS) -> Batch:
     """Calls side by side, the shorter ones padded behind with the initial tokens."""
     longest = max(len(call.frames) for call in calls)
     together = initial.expand(len(calls), longest, STREAMS).clone()
     live = torch.zeros(len(calls), longest, dtype=torch.bool)
+    chosen = torch.zeros(len(calls), longest, dtype=torch.bool)
     wants = torch.full((len(calls), longest), NEVER)
-    frames, words = [], []
+    frames, words = [torch.zeros(0, dtype=torch.int64)], [torch.zeros(0, dtype=torch.int64)]
     for row, call in enumerate(calls):
         length = len(call.frames)
         together[row, :length] = columns(call.frames, initial)
         live[row, call.prompt : length] = True
+        for choice in call.choices:
+            chosen[row, choice.start : choice.end] = True
         for said in call.heard:
             last = min(length - 1, said.end + WORDS_AFTER)
             frames.append(torch.arange(said.start, last) + row * (longest - 1))
             words.append(torch.tensor(said.words))
             if said.intent >= 0:
                 wants[row, said.end + WANTS_AT.start : min(length - 1, said.end + WANTS_AT.stop)] = said.intent
+    weights = _text_weights(together[..., 0], chosen, live, others=lesson is Lesson.CALLS)
     return Batch(
+        lesson,
         together,
         live[:, 1:],
-        nn.utils.rnn.pad_sequence(frames, batch_first=True),
-        torch.tensor([len(part) for part in frames]),
-        nn.utils.rnn.pad_sequence(words, batch_first=True),
-        torch.tensor([len(part) for part in words]),
+        weights[:, 1:],
+        nn.utils.rnn.pad_sequence(frames, batch_first=True)[1:],
+        torch.tensor([len(part) for part in frames[1:]]),
+        nn.utils.rnn.pad_sequence(words, batch_first=True)[1:],
+        torch.tensor([len(part) for part in words[1:]]),
         wants[:, :-1],
     )
+
+
+def _text_weights(text: Tensor, chosen: Tensor, live: Tensor, *, others: bool) -> Tensor:
+    """How much the tokens of a text stream [B, T] weigh; without `others`, those that are chosen alone."""
+    is_word = (text != PAD) & (text != EPAD)
+    weights = torch.where(is_word & chosen, CHOSEN_WEIGHT, 0.0)
+    if others:
+        silent = torch.where(text == PAD, PAD_WEIGHT, EPAD_WEIGHT)
+        weights = torch.where(is_word, weights.clamp(min=WORD_WEIGHT), silent)
+    return weights * live
 
 
 class Trainee(nn.Module):
@@ -139,29 +167,39 @@ class Trainee(nn.Module):
         self.wanted = nn.Linear(config.dim, intents)
         self.register_buffer("silence", silence, persistent=False)
 
-    def forward(self, batch: Batch, *, answers: bool = True) -> Tensor:
-        """The losses of `PARTS`; without `answers`, of what was heard alone."""
+    def forward(self, batch: Batch) -> Tensor:
+        """The losses of `PARTS`, 0 where the batch's lesson has none."""
         context = lm_pass.hidden(self._with_slips(batch.columns[:, :-1]), self.lm)
-        heard = self._heard(context, batch)
-        if not answers:
-            return torch.cat([heard.new_zeros(3), heard])
-        return torch.cat([self._answered(context[batch.live], batch.columns[:, 1:][batch.live]), heard])
+        nothing = context.new_zeros((), dtype=torch.float32)
+        parts = dict.fromkeys(PARTS, nothing)
+        if batch.lesson is not Lesson.HEARING:
+            parts["text"] = self._text(context, batch)
+        if batch.lesson is not Lesson.READING:
+            parts["words"], parts["wants"] = self._heard(context, batch)
+        if batch.lesson is Lesson.CALLS:
+            parts["code0"], parts["codes"] = self._codes(context[batch.live], batch.columns[:, 1:][batch.live])
+        return torch.stack([parts[name] for name in PARTS])
 
-    def _heard(self, context: Tensor, batch: Batch) -> Tensor:
+    def _heard(self, context: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         wants = F.cross_entropy(self.wanted(context).float().flatten(0, 1), batch.wants.flatten(), ignore_index=NEVER)
         told = self.told(context.flatten(0, 1)[batch.frames]).float().log_softmax(dim=-1).transpose(0, 1)
         words = F.ctc_loss(told, batch.words, batch.lengths, batch.counts, blank=PAD, zero_infinity=True)
-        return torch.stack([words, wants])
+        return words, wants
 
-    def _answered(self, context: Tensor, target: Tensor) -> Tensor:
-        text = _text_loss(F.linear(context, self.lm.text_linear), target[:, 0])
+    def _text(self, context: Tensor, batch: Batch) -> Tensor:
+        weighed = batch.weights > 0
+        logits = F.linear(context[weighed], self.lm.text_linear)
+        losses = F.cross_entropy(logits.float(), batch.columns[:, 1:, 0][weighed], reduction="none")
+        return (batch.weights[weighed] * losses).sum() / batch.weights.sum()
+
+    def _codes(self, context: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         codes = target[:, AGENT]
         shares = torch.where((codes != self.silence).any(dim=1), SPOKEN_SHARE, SILENT_SHARE)
         spoken = torch.rand(len(codes)) < shares
         logits = lm_pass.code_logits(context[spoken], target[spoken, 0], codes[spoken], self.lm.depth)
         each = F.cross_entropy(logits.float().flatten(0, 1), codes[spoken].T.flatten(), reduction="none")
         levels = each.unflatten(0, (8, -1)).mean(dim=1)
-        return torch.stack([text, levels[0], levels[1:].mean()])
+        return levels[0], levels[1:].mean()
 
     def _with_slips(self, columns: Tensor) -> Tensor:
         slipped = columns.clone()
@@ -170,9 +208,3 @@ class Trainee(nn.Module):
             wrong = torch.randint_like(codes, self.lm.config.audio_vocab)
             slipped[..., part] = torch.where(torch.rand(codes.shape) < share, wrong, codes)
         return slipped if self.training else columns
-
-
-def _text_loss(logits: Tensor, target: Tensor) -> Tensor:
-    weights = torch.where(target == PAD, PAD_WEIGHT, torch.where(target == EPAD, 1.0, WORD_WEIGHT))
-    losses = F.cross_entropy(logits.float(), target, reduction="none")
-    return (weights * losses).sum() / weights.sum()
