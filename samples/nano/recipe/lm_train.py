@@ -31,7 +31,6 @@ SHARES = {Kind.QUESTIONS: 0.5, Kind.FACTS: 0.2, Kind.WHOLE: 0.3}
 BUCKET = 8  # batches that are drawn at once and sorted by length
 LESSONS = (Lesson.HEARING, Lesson.CALLS, Lesson.READING, Lesson.CALLS)  # step by step
 ROWS = {Lesson.HEARING: 8, Lesson.READING: 2, Lesson.CALLS: 1}  # that take about the time of a call
-EMBEDDINGS_RATE = 0.25  # of the others' rate: what sounds alike stays alike
 REPORT, EXAM, KEEP = 25, 100, 50  # steps
 
 
@@ -82,9 +81,8 @@ def train(run: Path, course: Course) -> None:
     initial = torch.tensor([config.text_vocab] + [config.audio_vocab] * (STREAMS - 1))
     trainee = Trainee(config, mixer.silence, len(domain.intents()))
     embed_as(read_codec(run / "mimi.safetensors"), trainee.lm)
-    learned = [[p for p in trainee.parameters() if p is not trainee.lm.emb], [trainee.lm.emb]]
-    groups = [{"params": part, "share": share} for part, share in zip(learned, (1.0, EMBEDDINGS_RATE), strict=True)]
-    optimizer = torch.optim.AdamW(groups, lr=course.rate, betas=(0.9, 0.95), weight_decay=0.02, fused=True)
+    learned = list(trainee.parameters())
+    optimizer = torch.optim.AdamW(learned, lr=course.rate, betas=(0.9, 0.95), weight_decay=0.02, fused=True)
     step, file = 0, run / "lm.pt"
     if file.exists():
         kept = torch.load(file, weights_only=True)
@@ -99,7 +97,7 @@ def train(run: Path, course: Course) -> None:
     log.line(f"# {numbers} parameters, {size} workers, {course}")
     while step < course.steps:
         for group in optimizer.param_groups:
-            group["lr"] = group["share"] * course.rate_at(step)
+            group["lr"] = course.rate_at(step)
         lesson = course.lesson(step)
         told.add(lesson, _step(trainee, next(drawn[lesson]), optimizer))
         step += 1

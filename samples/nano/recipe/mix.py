@@ -11,7 +11,7 @@ from torch import Tensor
 
 from personaplex.core.config import AGENT, DELAYS, PAD, STREAMS, USER
 from personaplex.core.engine.session import SILENCE_FRAMES
-from personaplex.core.lm.tokenizer import SPACE, Tokenizer
+from personaplex.core.lm.tokenizer import Tokenizer
 from personaplex.samples.nano.recipe import domain
 from personaplex.samples.nano.recipe.words import stream
 
@@ -27,9 +27,9 @@ STOP = (6, 7)  # frames that the agent still speaks when the caller breaks in
 DRILL_VOICE = 6  # frames
 GREETING = ("", "name", "", "name", "")  # what is chosen where the agent says the parts of a greeting
 ANSWER = ("answer", "fact")
-KNOWN_SHARE = 0.5  # of what the agent reads from a prompt, that which belongs to the domain
 SPEEDS = (0.85, 1.2)
 VARIED_SHARE = 0.6
+SCRAMBLED_SHARE = 0.5  # of what is heard alone
 BREAK = (1, 3)  # frames in which the line holds its sound
 ALONE_AT = (2, 12)  # frames before an utterance that is heard alone
 ALONE_AFTER = 8
@@ -142,8 +142,6 @@ class Mixer:
         self.tokenizer = tokenizer
         self.silence = torch.tensor(units["silence"])
         self.sine = torch.tensor(units["sine"])
-        pieces = map(tokenizer.piece, range(tokenizer.vocab_size))
-        self._vocabulary = [piece[1:] for piece in pieces if piece[0] == SPACE and piece[1:].isalpha()]
 
     def call(self, rng: random.Random, kind: Kind = Kind.WHOLE, *, held_out: bool = False) -> Call:
         """A whole call, or one of fewer things to learn at a time."""
@@ -171,18 +169,18 @@ class Mixer:
         """Something a caller says alone, without a prompt and without an answer."""
         caller = rng.choice(self.units["held_out" if held_out else "callers"])
         line = Timeline(self.silence, caller, rng.randrange(1000), self.tokenizer)
-        end = line.caller(rng.choice(caller["said"]), rng.randint(*ALONE_AT), None if held_out else rng)
+        scrambled = [said for said in caller["said"] if said["intent"] == domain.SCRAMBLED]
+        said = scrambled if scrambled and rng.random() < SCRAMBLED_SHARE else caller["said"]
+        end = line.caller(rng.choice(said), rng.randint(*ALONE_AT), None if held_out else rng)
         return line.behind(line.frames[:0], end + ALONE_AFTER)
 
     def reading(self, rng: random.Random) -> Call:
-        """A prompt and what the agent tells from it, in any order: names and facts of the domain or of other words."""
+        """A prompt and what the agent tells from it, in any order: names, and facts of any desk."""
         desk = rng.choice(domain.ALL)
         pairs = [(c, n) for c in desk.companies for n in domain.NAMES if not domain.is_held_out(c, n)]
-        company, name = rng.choice(pairs) if rng.random() < KNOWN_SHARE else (self._words(rng, 3), self._words(rng, 1))
-        told = []
-        for intent in rng.sample([one for one in domain.intents() if len(one.answers) > 1], 3):
-            before, fact = rng.choice(intent.spoken)
-            told.append((before, fact if rng.random() < KNOWN_SHARE else f"{self._words(rng, len(fact.split()))}."))
+        company, name = rng.choice(pairs)
+        asked = rng.sample([one for one in domain.intents() if len(one.answers) > 1], 3)
+        told = [rng.choice(intent.spoken) for intent in asked]
         role = domain.role(desk, company, name, [" ".join(fact) for fact in told])
         opening, named, introduced, called, _ = domain.greeting(company, name)
         parts = [(opening, named, "name"), (introduced, called, "name"), *((*fact, "fact") for fact in told)]
@@ -191,13 +189,10 @@ class Mixer:
         line = Timeline(self.silence, rng.choice(self.units["callers"]), rng.randrange(1000), self.tokenizer)
         at = rng.randint(1, 8)
         for before, what, choice in rng.sample(parts, len(parts)):
-            at = line.agent(before, _unit(agent, before, rng), at) + 1
-            at = line.agent(what, _unit(agent, what, rng), at, choice) + rng.randint(2, 8)
+            at = line.agent(before, agent[before], at) + 1
+            at = line.agent(what, agent[what], at, choice) + rng.randint(2, 8)
         prompt = self._prompt(rng.choice(self.units["voices"][voice])[:DRILL_VOICE], role)
         return line.behind(prompt, min(at, LONGEST))
-
-    def _words(self, rng: random.Random, most: int) -> str:
-        return " ".join(rng.sample(self._vocabulary, rng.randint(1, most)))
 
     def _prompt(self, voice: Tensor, role: str) -> Tensor:
         """The forced frames of a prompt, int64 [P, 17]."""
@@ -263,14 +258,6 @@ class Mixer:
         for text, choice in zip(texts, choices, strict=False):
             at = line.agent(text, agent[text], at, choice) + 1
         return at
-
-
-def _unit(agent: dict[str, Any], text: str, rng: random.Random) -> dict[str, Any]:
-    """The agent's utterance of a text, or for words it has never said the sound of another one."""
-    if text in agent:
-        return dict(agent[text])
-    codes, words = rng.choice(list(agent.values()))["codes"], len(text.split())
-    return {"codes": codes, "starts": [word * len(codes) // words for word in range(words)]}
 
 
 def columns(frames: Tensor, initial: Tensor) -> Tensor:
