@@ -2,13 +2,15 @@
 
     python -m personaplex.samples.nano.evaluate FOLDER OUT
 
-prints a table and writes OUT/N.wav, what the agent said, with OUT/rows.json, its words: recipe/hear.py tells by whisper
-how well they are understood. Needs flite and espeak-ng, which the callers speak by.
+prints a table and writes OUT/N.wav, what the agent said, with OUT/rows.json, its words: recipe/hear.py tells how well
+they are understood and whose voice they are in. Needs flite and espeak-ng, which the callers speak by.
 """
 
 import argparse
 import json
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,9 +32,11 @@ from personaplex.core.nn.products import pack
 from personaplex.core.weights.model import Model, load, locate
 from personaplex.samples.nano.recipe import domain
 from personaplex.samples.nano.recipe.callers import Caller
+from personaplex.samples.nano.recipe.recoded import recoded
 
 GREETING = 6.6  # seconds in which the agent can greet
 ANSWER = 5.5
+SHORT = 10  # seconds of the call whose whole process is timed
 BREAK_IN = 1.5  # seconds from the end of a question to the one that breaks in
 LINES = {
     "answers: speaks within 2 s of the caller's turn": "at least 90 %",
@@ -149,6 +153,37 @@ def nearest(text: str) -> str:
     return known[best] if likeness[best] > 0.5 else ""
 
 
+def times_real_time(model: Model, script: Script, folder: Path) -> float:
+    """The speed of one call, alone."""
+    start = time.perf_counter()
+    (response,) = answered(model, [script], folder)
+    return len(response.samples) / SAMPLE_RATE / (time.perf_counter() - start)
+
+
+def whole_process(model: Path, script: Script, folder: Path) -> float:
+    """The seconds that the command line takes for a call of `SHORT` seconds, from its start to its end."""
+    caller, agent = folder / "short.caller.wav", folder / "short.wav"
+    samples, _ = soundfile.read(folder / "0.caller.wav", frames=SHORT * SAMPLE_RATE, dtype="float32")
+    soundfile.write(caller, samples, SAMPLE_RATE)
+    prompts = ["--voice-prompt", script.voice, "--text-prompt", script.role]
+    files = ["--model", str(model), "--input-wav", str(caller), "--output-wav", str(agent)]
+    command = [str(Path(sys.executable).with_name("personaplex")), "offline", *files, *prompts]
+    start = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+    return time.perf_counter() - start
+
+
+def table(scripts: Sequence[Script], responses: Sequence[Response], model: Model) -> Iterator[str]:
+    """The lines of `LINES`."""
+    totals = {measure: [0.0, 0.0] for measure in LINES}
+    for script, response in zip(scripts, responses, strict=True):
+        for measure, got, of in judged(script, response, model):
+            totals[measure][0] += got
+            totals[measure][1] += of
+    for measure, (got, of) in totals.items():
+        yield f"{measure:<50} {100 * got / max(of, 1):5.1f} % of {of:.0f}   {LINES[measure]}".rstrip()
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -156,27 +191,22 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--calls", type=int, default=16)
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
+    out = options.out
+    out.mkdir(parents=True, exist_ok=True)
     model = load(locate(str(options.folder)), torch.device("cpu"))
     pack(model.lm)
     voices = sorted(map(str, (options.folder / "voices").glob("*.wav")))
-    scripts = [scripted(n, voices, options.out / f"{n}.caller.wav") for n in range(options.calls)]
-    start = time.perf_counter()
-    responses = answered(model, scripts, options.out)
-    took = time.perf_counter() - start
-    totals = {measure: [0.0, 0.0] for measure in LINES}
-    rows = []
+    scripts = [scripted(n, voices, out / f"{n}.caller.wav") for n in range(options.calls)]
+    responses = answered(model, scripts, out)
+    print(*table(scripts, responses, model), sep="\n")
+    rows = recoded(model.mimi, out)
     for number, (script, response) in enumerate(zip(scripts, responses, strict=True)):
-        for measure, got, of in judged(script, response, model):
-            totals[measure][0] += got
-            totals[measure][1] += of
-        soundfile.write(options.out / f"{number}.wav", response.samples, SAMPLE_RATE)
-        rows.append({"file": f"{number}.wav", "text": model.tokenizer.decode(response.tokens[:, 0].tolist())})
-    (options.out / "rows.json").write_text(json.dumps(rows, indent=2))
-    for measure, (got, of) in totals.items():
-        print(f"{measure:<50} {100 * got / max(of, 1):5.1f} % of {of:.0f}   {LINES[measure]}".rstrip())
-    seconds = sum(len(response.samples) for response in responses) / SAMPLE_RATE
-    print(f"{len(responses)} calls of together {seconds:.0f} s in {took:.0f} s: {seconds / took:.1f} x real time")
+        soundfile.write(out / f"{number}.wav", response.samples, SAMPLE_RATE)
+        text = model.tokenizer.decode(response.tokens[:, 0].tolist())
+        rows.append({"file": f"{number}.wav", "text": text, "of": "calls", "voice": script.voice})
+    (out / "rows.json").write_text(json.dumps(rows, indent=2))
+    print(f"one call: {times_real_time(model, scripts[0], out):.1f} x real time, at least 1")
+    print(f"whole process for a call of {SHORT} s: {whole_process(options.folder, scripts[0], out):.1f} s, at most 10")
 
 
 if __name__ == "__main__":

@@ -11,12 +11,15 @@ from torch import Tensor
 from personaplex.core.config import AGENT, EPAD, PAD, PERSONAPLEX_7B, USER, DepthConfig, LMConfig, ModelConfig
 from personaplex.core.engine.session import RecordedVoice, prefill
 from personaplex.core.lm.tokenizer import Tokenizer
+from personaplex.core.mimi.codec import Mimi
 from personaplex.core.nn.products import pack
 from personaplex.samples import make_tokenizer
 from personaplex.samples.nano.recipe import domain, lm_pass
-from personaplex.samples.nano.recipe.lm_train import Trainee, batched
-from personaplex.samples.nano.recipe.mix import Call, Mixer, columns
+from personaplex.samples.nano.recipe.exam import examine, questions
+from personaplex.samples.nano.recipe.freeze import CODEC
+from personaplex.samples.nano.recipe.mix import Call, Kind, Mixer, columns, varied
 from personaplex.samples.nano.recipe.tokenizer import VOCABULARY, sentences, words
+from personaplex.samples.nano.recipe.trainee import Lesson, Trainee, batched, embed_as
 from personaplex.samples.nano.recipe.words import stream, word_starts
 
 CODES = 16
@@ -69,15 +72,19 @@ def seeded(seed: int) -> random.Random:
     return random.Random(seed)  # noqa: S311 - variety, not secrets
 
 
+def trainee_of(mixer: Mixer) -> Trainee:
+    torch.manual_seed(0)
+    return Trainee(small(mixer.tokenizer.vocab_size), mixer.silence, len(domain.intents()))
+
+
 def initial(config: LMConfig) -> Tensor:
     return torch.tensor([config.text_vocab] + 16 * [config.audio_vocab])
 
 
 @torch.inference_mode()
 def test_training_pass_is_what_the_engine_runs(mixer: Mixer) -> None:
-    torch.manual_seed(0)
-    config = small(mixer.tokenizer.vocab_size)
-    trainee = Trainee(config, mixer.silence)
+    trainee = trainee_of(mixer)
+    config = trainee.lm.config
     call = mixer.call(seeded(3))
     told = columns(call.frames, initial(config))
     context = lm_pass.hidden(told[None, :-1], trainee.lm)[0]
@@ -107,16 +114,15 @@ def test_training_pass_is_what_the_engine_runs(mixer: Mixer) -> None:
 
 
 def test_columns_beyond_the_window_are_refused(mixer: Mixer) -> None:
-    config = small(mixer.tokenizer.vocab_size)
     with pytest.raises(ValueError, match="window of 599"):
-        lm_pass.hidden(torch.zeros(1, 600, 17, dtype=torch.int64), Trainee(config, mixer.silence).lm)
+        lm_pass.hidden(torch.zeros(1, 600, 17, dtype=torch.int64), trainee_of(mixer).lm)
 
 
-def test_steps_make_a_call_likelier(mixer: Mixer) -> None:
-    torch.manual_seed(0)
-    config = small(mixer.tokenizer.vocab_size)
-    trainee = Trainee(config, mixer.silence)
-    batch = batched([mixer.call(seeded(seed)) for seed in (1, 2)], initial(config))
+@pytest.mark.parametrize("lesson", Lesson)
+def test_steps_make_a_call_likelier(mixer: Mixer, lesson: Lesson) -> None:
+    trainee = trainee_of(mixer)
+    drawn = {Lesson.CALLS: mixer.call, Lesson.HEARING: mixer.utterance, Lesson.READING: mixer.reading}[lesson]
+    batch = batched([drawn(seeded(seed)) for seed in (1, 2)], initial(trainee.lm.config), lesson)
     optimizer = torch.optim.AdamW(trainee.parameters(), lr=1e-2)
     losses = []
     for _ in range(12):
@@ -126,6 +132,75 @@ def test_steps_make_a_call_likelier(mixer: Mixer) -> None:
         optimizer.step()
         losses.append(float(loss.detach()))
     assert losses[-1] < 0.9 * losses[0]
+
+
+def test_what_is_to_be_told_of_a_caller_lies_where_it_is_heard(mixer: Mixer) -> None:
+    calls = [mixer.call(seeded(seed), Kind.QUESTIONS) for seed in range(2)]
+    batch = batched(calls, initial(small(mixer.tokenizer.vocab_size)))
+    codes = torch.stack([batch.columns[row, :-1, USER] for row in range(2)]).flatten(0, 1)
+    heard = [(row, said) for row, call in enumerate(calls) for said in call.heard]
+    for number, (row, said) in enumerate(heard):
+        frames = batch.frames[number, : batch.lengths[number]]
+        first = calls[row].frames[said.start : said.end, USER][:, 0]
+        assert torch.equal(codes[frames, 0][: len(first)], first)
+        assert tuple(batch.words[number, : batch.counts[number]].tolist()) == said.words
+        if said.intent >= 0:
+            assert batch.wants[row, said.end] == said.intent
+
+
+def test_what_the_agent_chooses_starts_where_its_word_stands(mixer: Mixer) -> None:
+    call = mixer.call(seeded(1), Kind.FACTS)
+    words = {choice.what: mixer.tokenizer.piece(int(call.frames[choice.start, 0])) for choice in call.choices}
+    told = mixer.tokenizer.decode(call.frames[: call.prompt, 0].tolist())
+    assert set(words) == {"answer", "name", "fact"}
+    assert f"name is {words['name'].removeprefix('▁')}" in told
+    assert words["fact"].removeprefix("▁") in told
+
+
+def test_what_is_read_is_in_the_prompt_and_nothing_else_is_learned_of_it(mixer: Mixer) -> None:
+    for seed in range(10):
+        call = mixer.reading(seeded(seed))
+        told = mixer.tokenizer.decode(call.frames[: call.prompt, 0].tolist())
+        weights = batched([call], initial(small(mixer.tokenizer.vocab_size)), Lesson.READING).weights[0]
+        chosen = torch.zeros(len(call.frames), dtype=torch.bool)
+        for choice in call.choices:
+            said = mixer.tokenizer.decode(call.frames[choice.start : choice.end, 0].tolist())
+            assert said.rstrip(".") in told
+            chosen[choice.start : choice.end] = True
+        assert not (weights > 0)[~chosen[1:]].any()
+        assert (weights > 0).any()
+
+
+def test_an_untrained_model_is_examined(mixer: Mixer) -> None:
+    trainee = trainee_of(mixer)
+    known = examine(trainee, questions(mixer, 4), initial(trainee.lm.config))
+    assert set(known) == {"answer", "fact", "name", "wants"}
+    assert all(0 <= right <= of for right, of in known.values())
+    assert trainee.training
+
+
+def test_codes_are_embedded_as_they_sound() -> None:
+    torch.manual_seed(0)
+    mimi = Mimi(replace(CODEC, filters=2, dim=16, codebook_dim=4))
+    with torch.no_grad():
+        for part in (mimi.quantizer.first, mimi.quantizer.rest):
+            part.embedding_sum.normal_()
+            part.cluster_usage.fill_(1)
+    lm = Trainee(replace(small(8), audio_vocab=CODEC.codebook_size), torch.zeros(8), 1).lm
+    embed_as(mimi, lm)
+    for place in range(16):
+        level, part = place % 8, mimi.quantizer.first if place % 8 == 0 else mimi.quantizer.rest
+        words = part.codebook(max(0, level - 1))
+        apart, embedded = torch.cdist(words, words), torch.cdist(lm.emb[place, :-1], lm.emb[place, :-1])
+        torch.testing.assert_close(embedded, apart * (embedded.max() / apart.max()), atol=1e-3, rtol=1e-3)
+
+
+def test_varied_utterances_keep_to_what_was_said() -> None:
+    codes = torch.arange(20).repeat(8, 1).T
+    for seed in range(20):
+        heard = varied(codes, seeded(seed))[:, 0].tolist()
+        assert 16 <= len(heard) <= 24
+        assert heard == sorted(heard)
 
 
 def spoken(call: Call, mixer: Mixer) -> str:
@@ -155,6 +230,15 @@ def test_agent_is_silent_where_it_has_no_text_to_say(mixer: Mixer) -> None:
 def test_nothing_held_out_is_in_training() -> None:
     for intent in domain.intents():
         assert not set(intent.ways(held_out=True)) & set(intent.ways(held_out=False))
+
+
+def test_scrambled_words_are_known_and_no_way_to_ask() -> None:
+    ways = {way.strip(".?") for intent in domain.intents() for way in intent.asked}
+    words = {word.strip(".,?") for way in ways for word in way.split()}
+    for seed in range(50):
+        text = domain.scrambled(seeded(seed))
+        assert set(text.split()) <= words
+        assert text not in {intent.asked[-1].strip(".?") for intent in domain.intents()}
 
 
 def test_pieces_stand_where_words_start(tokenizer: Tokenizer) -> None:

@@ -3,9 +3,13 @@
 calls.txt holds the texts: a desk and companies of that kind, below it what the agent answers, below that the ways to
 ask for it. Of answers that [differ/vary] the prompt tells which is right. The last way to ask is kept out of training,
 as are the pairs of company and name that `is_held_out` tells.
+
+What the prompt decides is rendered apart from what is said before it: else the sound of the first word would tell a
+name or a price before its text does, and the model would draw one by chance in place of reading the prompt.
 """
 
 import json
+import random
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,15 +27,24 @@ CALLS = Path(__file__).parent / "calls.txt"
 FIRST_OPENERS = ("", "", "Hi.", "Hello.", "Good morning.", "Yes, hello.", "Um.")
 LATER_OPENERS = ("", "", "Okay.", "Thanks.", "All right.", "And.", "Um.")
 MURMURS = ("Mhm.", "Okay.", "Yes.")
+MURMUR, SCRAMBLED = -1, -2  # in the place of an intent
 HELP = "How can I help you?"
 
 
 @dataclass(frozen=True)
 class Intent:
-    """What a caller wants: ways to ask for it, and the answers, of which the first is given unless the prompt tells."""
+    """What a caller wants: ways to ask for it, and the answers, of which the first is given unless the prompt tells.
 
-    answers: tuple[str, ...]
+    An answer is one utterance, or two where its end varies.
+    """
+
+    spoken: tuple[tuple[str, ...], ...]
     asked: tuple[str, ...]
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The answers as they are written."""
+        return tuple(" ".join(parts) for parts in self.spoken)
 
     def ways(self, *, held_out: bool) -> tuple[str, ...]:
         """The ways to ask that are kept out of training, or the others."""
@@ -47,9 +60,9 @@ class Desk:
     intents: tuple[Intent, ...]
 
 
-def _variants(answer: str) -> tuple[str, ...]:
+def _variants(answer: str) -> tuple[tuple[str, ...], ...]:
     before, *rest = re.split(r"[\[\]]", answer)
-    return tuple(before + variant + rest[1] for variant in rest[0].split("/")) if rest else (answer,)
+    return tuple((before.strip(), variant + rest[1]) for variant in rest[0].split("/")) if rest else ((answer,),)
 
 
 def _desks() -> Iterator[Desk]:
@@ -97,11 +110,7 @@ def variable(desk: Desk) -> list[Intent]:
 
 
 def greeting(company: str, name: str) -> tuple[str, ...]:
-    """What the agent says first, utterance by utterance.
-
-    What all greetings share is rendered apart from the names: else its sound would tell the name before its text does,
-    and the model would draw a name by chance in place of reading the prompt's.
-    """
+    """What the agent says first, utterance by utterance."""
     return "Thank you for calling", f"{company}.", "This is", f"{name}.", HELP
 
 
@@ -110,8 +119,22 @@ def utterances() -> list[str]:
     places = [place for desk in ALL for place in desk.companies]
     said = [part for place in places for part in greeting(place, NAMES[0])]
     said += [part for name in NAMES for part in greeting(places[0], name)]
-    said += [answer for intent in intents() for answer in intent.answers]
+    said += [part for intent in intents() for parts in intent.spoken for part in parts]
     return list(dict.fromkeys(said))
+
+
+def scrambled(rng: random.Random) -> str:
+    """The start of a question, a word and the end of another question: to be heard, words can't be guessed from others.
+
+    The word may be one of the ways to ask that are kept out of training; none of those is said as a whole.
+    """
+    before, after = (_words(rng.choice(rng.choice(intents()).ways(held_out=False))) for _ in range(2))
+    word = rng.choice(sorted({word for intent in intents() for way in intent.asked for word in _words(way)}))
+    return " ".join([*before[: rng.randrange(len(before))], word, *after[rng.randint(1, len(after)) :]])
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip(".,?") for word in text.split()]
 
 
 def intents() -> list[Intent]:

@@ -2,13 +2,14 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from personaplex.core.config import AGENT, DELAYS, EPAD, PAD, STREAMS, USER
+from personaplex.core.config import AGENT, DELAYS, PAD, STREAMS, USER
 from personaplex.core.engine.session import SILENCE_FRAMES
 from personaplex.core.lm.tokenizer import Tokenizer
 from personaplex.samples.nano.recipe import domain
@@ -24,17 +25,51 @@ REPLY = (7, 9)  # frames from the caller's last to the agent's first
 PAUSE = (6, 14)
 STOP = (6, 7)  # frames that the agent still speaks when the caller breaks in
 DRILL_VOICE = 6  # frames
-INTENT = 4  # in what is heard: byte pieces, which no caller's word needs, stand for intents
-HEARD_AFTER = 2  # frames from the end of a caller's word to where it is told in training
+GREETING = ("", "name", "", "name", "")  # what is chosen where the agent says the parts of a greeting
+ANSWER = ("answer", "fact")
+SPEEDS = (0.85, 1.2)
+VARIED_SHARE = 0.6
+SCRAMBLED_SHARE = 0.5  # of what is heard alone
+BREAK = (1, 3)  # frames in which the line holds its sound
+ALONE_AT = (2, 12)  # frames before an utterance that is heard alone
+ALONE_AFTER = 8
+
+
+class Kind(Enum):
+    """What a call is made of: questions one after the other, a greeting and a question for a fact, or all of it."""
+
+    QUESTIONS = "questions"
+    FACTS = "facts"
+    WHOLE = "whole"
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a caller says in the frames from `start` to `end`: its words' pieces, and its intent or -1."""
+
+    start: int
+    end: int
+    words: tuple[int, ...]
+    intent: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Where the agent has to choose `what` it says: an "answer" (a sentence), a "name" or a "fact"."""
+
+    what: str
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
 class Call:
-    """frames: int64 [P + L, 17], of which the first P are the prompt. heard: int64 [P + L], the caller's words."""
+    """frames: int64 [P + L, 17], of which the first P are the prompt."""
 
     frames: Tensor
-    heard: Tensor
     prompt: int
+    heard: tuple[Heard, ...] = ()
+    choices: tuple[Choice, ...] = ()
 
 
 class Timeline:
@@ -42,21 +77,24 @@ class Timeline:
 
     def __init__(self, silence: Tensor, caller: dict[str, Any], phase: int, tokenizer: Tokenizer) -> None:
         line = caller["line"]
-        self.murmurs = [said for said in caller["said"] if said["intent"] < 0]
+        self.murmurs = [said for said in caller["said"] if said["intent"] == domain.MURMUR]
         self.frames = torch.full((LONGEST, STREAMS), PAD)
         self.frames[:, AGENT] = silence
         self.frames[:, USER] = line[(torch.arange(LONGEST) + phase) % len(line)].long()
-        self.heard = torch.full((LONGEST,), PAD)
+        self.heard: list[Heard] = []
+        self.choices: list[Choice] = []
         self._silence = silence
         self._tokenizer = tokenizer
 
-    def agent(self, text: str, unit: dict[str, Any], at: int) -> int:
+    def agent(self, text: str, unit: dict[str, Any], at: int, choice: str = "") -> int:
         """The agent says a unit from frame `at` on; returns the frame behind it."""
         codes = unit["codes"]
         end = min(LONGEST, at + len(codes))
         self.frames[at:end, AGENT] = codes[: end - at].long()
         tokens = torch.tensor(stream(text, [1 + start for start in unit["starts"]], 1 + len(codes), self._tokenizer))
         self.frames[at - 1 : end, 0] = tokens[: end - at + 1]
+        if choice:
+            self.choices.append(Choice(choice, at, end))
         return end
 
     def silence_agent(self, at: int) -> None:
@@ -64,22 +102,36 @@ class Timeline:
         self.frames[at:, AGENT] = self._silence
         self.frames[at:, 0] = PAD
 
-    def caller(self, said: dict[str, Any], at: int) -> int:
-        """The caller says something from frame `at` on; returns the frame behind it."""
-        codes, words = said["codes"], said["text"].split()
+    def caller(self, said: dict[str, Any], at: int, rng: random.Random | None = None) -> int:
+        """The caller says something from frame `at` on, varied by `rng`; returns the frame behind it."""
+        codes = said["codes"] if rng is None else varied(said["codes"], rng)
         end = min(LONGEST, at + len(codes))
         self.frames[at:end, USER] = codes[: end - at].long()
-        ends, letters, total = [], 0, sum(len(word) + 1 for word in words)
-        for word in words:
-            letters += len(word) + 1
-            ends.append(letters * len(codes) // total + HEARD_AFTER)
-        told = torch.tensor(stream(said["text"], ends, len(codes) + 8, self._tokenizer))
-        told[told == EPAD] = PAD
-        room = min(LONGEST, at + len(told)) - at
-        self.heard[at : at + room] = told[:room]
-        if said["intent"] >= 0:
-            self.heard[end + 1 : end + 5] = INTENT + said["intent"]
+        self.heard.append(Heard(at, end, pieces(said["text"], self._tokenizer), said["intent"]))
         return end
+
+    def behind(self, prompt: Tensor, length: int) -> Call:
+        """The call of a prompt [P, 17] and the first `length` frames."""
+        first = len(prompt)
+        heard = [replace(it, start=it.start + first, end=it.end + first) for it in self.heard if it.end <= length]
+        said = (choice for choice in self.choices if choice.start < length and self.frames[choice.start, 0] != PAD)
+        choices = [replace(it, start=it.start + first, end=min(it.end, length) + first) for it in said]
+        return Call(torch.cat([prompt, self.frames[:length]]), first, tuple(heard), tuple(choices))
+
+
+def varied(codes: Tensor, rng: random.Random) -> Tensor:
+    """An utterance's codes said faster or slower, and broken for a moment: codes can't be changed in a finer way."""
+    speed = rng.uniform(*SPEEDS) if rng.random() < VARIED_SHARE else 1.0
+    kept = (torch.arange(round(len(codes) / speed)) * speed).long().clamp(max=len(codes) - 1)
+    if rng.random() < VARIED_SHARE:
+        gap, at = rng.randint(*BREAK), rng.randrange(len(kept))
+        kept[at : at + gap] = kept[max(0, at - 1)]
+    return codes[kept]
+
+
+def pieces(text: str, tokenizer: Tokenizer) -> tuple[int, ...]:
+    """The pieces of a text's words, without marks."""
+    return tuple(piece for word in text.split() for piece in tokenizer.encode(word.strip(".,?:")))
 
 
 class Mixer:
@@ -91,28 +143,56 @@ class Mixer:
         self.silence = torch.tensor(units["silence"])
         self.sine = torch.tensor(units["sine"])
 
-    def call(self, rng: random.Random, *, held_out: bool = False, drill: bool = False) -> Call:
-        """A whole call; as a `drill`, one question after the other from the start, and little to prompt."""
+    def call(self, rng: random.Random, kind: Kind = Kind.WHOLE, *, held_out: bool = False) -> Call:
+        """A whole call, or one of fewer things to learn at a time."""
         desk = rng.choice(domain.ALL)
         pairs = [(c, n) for c in desk.companies for n in domain.NAMES if domain.is_held_out(c, n) == held_out]
         company, name = rng.choice(pairs)
-        is_told = not drill and rng.random() < TOLD_SHARE
+        is_told = kind is Kind.FACTS or (kind is Kind.WHOLE and rng.random() < TOLD_SHARE)
         voice = rng.choice(list(self.units["agents"]))
         caller = rng.choice(self.units["held_out" if held_out else "callers"])
         line = Timeline(self.silence, caller, rng.randrange(1000), self.tokenizer)
-        answers = [rng.choice(intent.answers) if is_told else intent.answers[0] for intent in domain.intents()]
-        greeting = domain.greeting(company, name)
-        asked = self._asked(desk, caller, rng, 6 if drill else rng.choice((1, 2, 3)))
-        length = self._talk(line, () if drill else greeting, answers, self.units["agents"][voice], asked, rng)
+        answers = [rng.choice(intent.spoken) if is_told else intent.spoken[0] for intent in domain.intents()]
+        greeting = () if kind is Kind.QUESTIONS else domain.greeting(company, name)
+        asked = self._asked(kind, desk, caller, rng)
+        length = self._talk(line, greeting, answers, self.units["agents"][voice], asked, rng, varies=not held_out)
         prompts = self.units["voices"][voice]
         spoken = prompts[0] if rng.random() < 0.6 else rng.choice(prompts)
-        facts = [answers[domain.intents().index(intent)] for intent in domain.variable(desk)] if is_told else []
-        role = domain.role(desk, company, name, facts)
-        if not (drill or is_told) and rng.random() < SAMPLE_SHARE:
+        facts = [" ".join(answers[domain.intents().index(intent)]) for intent in domain.variable(desk)]
+        role = domain.role(desk, company, name, facts if is_told else ())
+        if kind is Kind.WHOLE and not is_told and rng.random() < SAMPLE_SHARE:
             role = domain.in_sample_manifest(desk, company, name)
-        prompt = self._prompt(spoken[:DRILL_VOICE] if drill else spoken, role)
-        heard = torch.cat([torch.full((len(prompt),), PAD), line.heard[:length]])
-        return Call(torch.cat([prompt, line.frames[:length]]), heard, len(prompt))
+        prompt = self._prompt(spoken if kind is Kind.WHOLE else spoken[:DRILL_VOICE], role)
+        return line.behind(prompt, length)
+
+    def utterance(self, rng: random.Random, *, held_out: bool = False) -> Call:
+        """Something a caller says alone, without a prompt and without an answer."""
+        caller = rng.choice(self.units["held_out" if held_out else "callers"])
+        line = Timeline(self.silence, caller, rng.randrange(1000), self.tokenizer)
+        scrambled = [said for said in caller["said"] if said["intent"] == domain.SCRAMBLED]
+        said = scrambled if scrambled and rng.random() < SCRAMBLED_SHARE else caller["said"]
+        end = line.caller(rng.choice(said), rng.randint(*ALONE_AT), None if held_out else rng)
+        return line.behind(line.frames[:0], end + ALONE_AFTER)
+
+    def reading(self, rng: random.Random) -> Call:
+        """A prompt and what the agent tells from it, in any order: names, and facts of any desk."""
+        desk = rng.choice(domain.ALL)
+        pairs = [(c, n) for c in desk.companies for n in domain.NAMES if not domain.is_held_out(c, n)]
+        company, name = rng.choice(pairs)
+        asked = rng.sample([one for one in domain.intents() if len(one.answers) > 1], 3)
+        told = [rng.choice(intent.spoken) for intent in asked]
+        role = domain.role(desk, company, name, [" ".join(fact) for fact in told])
+        opening, named, introduced, called, _ = domain.greeting(company, name)
+        parts = [(opening, named, "name"), (introduced, called, "name"), *((*fact, "fact") for fact in told)]
+        voice = rng.choice(list(self.units["agents"]))
+        agent = self.units["agents"][voice]
+        line = Timeline(self.silence, rng.choice(self.units["callers"]), rng.randrange(1000), self.tokenizer)
+        at = rng.randint(1, 8)
+        for before, what, choice in rng.sample(parts, len(parts)):
+            at = line.agent(before, agent[before], at) + 1
+            at = line.agent(what, agent[what], at, choice) + rng.randint(2, 8)
+        prompt = self._prompt(rng.choice(self.units["voices"][voice])[:DRILL_VOICE], role)
+        return line.behind(prompt, min(at, LONGEST))
 
     def _prompt(self, voice: Tensor, role: str) -> Tensor:
         """The forced frames of a prompt, int64 [P, 17]."""
@@ -129,25 +209,29 @@ class Mixer:
         self,
         line: Timeline,
         greeting: Sequence[str],
-        answers: Sequence[str],
+        answers: Sequence[Sequence[str]],
         agent: dict[str, Any],
         asked: list[dict[str, Any]],
         rng: random.Random,
+        *,
+        varies: bool,
     ) -> int:
         """Fill the timeline; returns its length."""
         waits = bool(greeting) and rng.random() < 0.65
-        at = self._say(line, greeting, agent, rng.randint(*GREETING_AT)) if waits else 0
+        at = self._say(line, greeting, agent, rng.randint(*GREETING_AT), GREETING) if waits else 0
         opening: Sequence[str] = () if waits else greeting[:-1]
         at += rng.randint(*(PAUSE if waits else CALLER_AT)) if greeting else 1
         breaks_in = False
         for number, said in enumerate(asked):
             if at > LONGEST - TURN:
                 break
-            end = line.caller(said, at)
+            end = line.caller(said, at, rng if varies else None)
             if breaks_in:
                 line.silence_agent(at + rng.randint(*STOP))
             reply = end + rng.randint(*REPLY) - 2
-            at = self._say(line, [*opening, answers[said["intent"]]], agent, reply)
+            answer = answers[said["intent"]]
+            after = self._say(line, opening, agent, reply, GREETING)
+            at = self._say(line, answer, agent, after, ANSWER)
             opening = ()
             breaks_in = number + 1 < len(asked) and rng.random() < 0.2
             if breaks_in:
@@ -158,17 +242,21 @@ class Mixer:
                 at += rng.randint(*PAUSE) if rng.random() < 0.9 else rng.randint(30, 60)
         return min(LONGEST, at + rng.randint(8, 20))
 
-    def _asked(self, desk: domain.Desk, caller: dict[str, Any], rng: random.Random, count: int) -> list[dict[str, Any]]:
+    def _asked(self, kind: Kind, desk: domain.Desk, caller: dict[str, Any], rng: random.Random) -> list[dict[str, Any]]:
         """What the caller says: some of what the desk knows, and perhaps goodbye."""
         known = domain.intents()
-        wanted = rng.sample([*desk.intents, *desk.intents, domain.HOURS], count)
-        wanted += [domain.GOODBYE] if rng.random() < 0.4 else []
+        if kind is Kind.FACTS:
+            wanted = rng.sample(domain.variable(desk), 1)
+        else:
+            count = 6 if kind is Kind.QUESTIONS else rng.choice((1, 2, 3))
+            wanted = rng.sample([*desk.intents, *desk.intents, domain.HOURS], count)
+            wanted += [domain.GOODBYE] if rng.random() < 0.4 else []
         places = [known.index(one) for one in wanted]
         return [next(said for said in caller["said"] if said["intent"] == place) for place in places]
 
-    def _say(self, line: Timeline, texts: Sequence[str], agent: dict[str, Any], at: int) -> int:
-        for text in texts:
-            at = line.agent(text, agent[text], at) + 1
+    def _say(self, line: Timeline, texts: Sequence[str], agent: dict[str, Any], at: int, choices: Sequence[str]) -> int:
+        for text, choice in zip(texts, choices, strict=False):
+            at = line.agent(text, agent[text], at, choice) + 1
         return at
 
 

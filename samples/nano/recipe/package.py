@@ -19,7 +19,7 @@ from personaplex.core.config import SAMPLE_RATE, FilesConfig, ModelConfig
 from personaplex.core.lm.model import LM
 from personaplex.core.weights.layout import lm_layout
 from personaplex.samples.nano.recipe.freeze import CODEC, read_codec, stored
-from personaplex.samples.nano.recipe.lm_train import lm_config
+from personaplex.samples.nano.recipe.trainee import lm_config
 from personaplex.samples.nano.recipe.units import AGENTS, prompt_sound, tone_and_silence
 
 FILES = FilesConfig(lm="model.safetensors", mimi="mimi.safetensors", tokenizer="tokenizer.model")

@@ -41,7 +41,8 @@ OTHERS = (
 LEAD = 18  # frames of silence before what is encoded
 TAIL = 2
 SEED = 5
-CALLERS, HELD_OUT = 48, 10
+CALLERS, HELD_OUT = 240, 10
+SCRAMBLED_COUNT = 12
 LINE_FRAMES = 50
 
 
@@ -88,13 +89,14 @@ def prompt_codes(voice: str, mimi: Mimi) -> list[Tensor]:
 
 
 def caller_part(mimi: Mimi, number: int, *, held_out: bool) -> dict[str, Any]:
-    """A caller, with something to say for every intent."""
+    """A caller, with something to say for every intent, and words to be heard."""
     rng = random.Random(f"{held_out} {number}")  # noqa: S311 - variety, not secrets
     caller = Caller.drawn(rng)
     noise = np.random.default_rng([number, held_out])
     said = []
+    scrambled = () if held_out else ((domain.SCRAMBLED, domain.scrambled(rng)) for _ in range(SCRAMBLED_COUNT))
     wanted = [(index, rng.choice(one.ways(held_out=held_out))) for index, one in enumerate(domain.intents())]
-    for index, asked in [*wanted, *((-1, murmur) for murmur in domain.MURMURS)]:
+    for index, asked in [*wanted, *((domain.MURMUR, murmur) for murmur in domain.MURMURS), *scrambled]:
         openers = domain.FIRST_OPENERS if rng.random() < 0.5 else domain.LATER_OPENERS
         text = f"{rng.choice(openers)} {asked}".strip() if index >= 0 else asked
         offset = np.zeros(rng.randrange(FRAME_SAMPLES), np.float32)
