@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from personaplex.cli.console import result
-from personaplex.compare.agreement import run_agreement
 from personaplex.compare.identity import identity_summary
 from personaplex.compare.reports.telling import alike, plural, run_alike, values
 from personaplex.compare.verdicts import Agreement, Comparison, ItemComparison, Outcome, Rung, Status
@@ -96,6 +95,8 @@ def _document(comparison: Comparison, measures: "MeasuresCompared") -> dict[str,
 
 
 def _run_agreement(comparison: Comparison) -> dict[str, Any]:
+    from personaplex.compare.agreement import run_agreement
+
     found = run_agreement(comparison)
     return {
         "items": found.items,
@@ -189,6 +190,8 @@ def _show_item(item: ItemComparison, width: int) -> None:
 
 
 def _show_agreement(comparison: Comparison) -> None:
+    from personaplex.compare.agreement import run_agreement
+
     found = run_agreement(comparison)
     if found.items:
         result("")

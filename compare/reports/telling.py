@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from personaplex.compare.agreement import RunAgreement
 from personaplex.compare.identity import IdentityCount
 from personaplex.compare.verdicts import Agreement, FirstDifference, IdentityDifference, ItemComparison
+
+if TYPE_CHECKING:
+    from personaplex.compare.agreement import RunAgreement  # which imports numpy; the help needs none
 
 
 def plural(count: int, noun: str) -> str:
@@ -47,7 +49,7 @@ def alike(agreement: Agreement) -> str:
     return ", ".join([*told, f"{100 * agreement.word_error_rate:.3g} % WER"])
 
 
-def run_alike(found: RunAgreement) -> dict[str, str]:
+def run_alike(found: "RunAgreement") -> dict[str, str]:
     """What two runs have in common, a phrase for each thing that is measured."""
     shared = found.agreement
     told = {
@@ -63,7 +65,7 @@ def run_alike(found: RunAgreement) -> dict[str, str]:
     return told
 
 
-def _where(found: RunAgreement) -> str:
+def _where(found: "RunAgreement") -> str:
     unknown = found.differing - found.located
     ending = f"; {unknown} not located, for want of tokens: run both with --save-tokens" if unknown else ""
     if found.first_item is None:

@@ -27,7 +27,10 @@ FIELDS = {
         *("top_p_text", "repetition_penalty", "no_repeat_ngram", "noise"),
     ],
     "model": ["name", "revision", "weights_sha256", "tokenizer_sha256"],
-    "engine": ["device", "device_kind", "dtype", "products", "rounding", "threads", "slots", "pace", "gpu", "versions"],
+    "engine": [
+        *("device", "device_kind", "dtype", "quantize", "products", "rounding"),
+        *("threads", "slots", "pace", "gpu", "versions"),
+    ],
     "volatile": ["started", "seconds", "times_real_time", "phases"],
 }
 SHA256 = re.compile("[0-9a-f]{64}")
