@@ -71,15 +71,6 @@ def read_json(path: Path, unreadable: str, broken: str) -> Any:
         raise UsageError(f"{path}: not whole JSON ({error})", broken) from error
 
 
-def file_sha256(path: Path) -> str:
-    """SHA-256, in hex, of a file's content; raises InputError for one that can't be read."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}", "check the file") from error
-
-
 def read_object(path: Path) -> dict[str, Any] | None:
     """The JSON object in a file, or None if there is no whole one."""
     try:
@@ -134,7 +125,9 @@ def placing_folder(path: Path) -> Iterator[Path]:
         with writing(path):
             part.mkdir(parents=True)
             yield part
-            part.replace(path)
+            if path.is_dir():
+                path.rmdir()  # not every system replaces an empty one
+            part.rename(path)
     finally:
         shutil.rmtree(part, ignore_errors=True)
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from personaplex.core.audio.reading import sha256
 from personaplex.core.corpus.results import OWN_KEYS
 from personaplex.core.errors import InputError
-from personaplex.core.files import file_sha256
 from personaplex.exports.tracks import Track
 
 Segments = Sequence[Mapping[str, Any]]
@@ -119,6 +119,6 @@ def written_wav(path: Path, files: Mapping[str, str]) -> Track:
     if not path.is_file():
         raise InputError(f"its WAV {path.name} is missing")
     expected = files.get(path.name)
-    if expected is not None and file_sha256(path) != expected:
+    if expected is not None and sha256(path) != expected:
         raise InputError(f"{path}: is not the WAV that the transcript was written with")
     return Track(path)

@@ -1,13 +1,14 @@
 """An export from end to end: a run's calls read, split, written in a format, and what was left out."""
 
+import os
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from personaplex.core.errors import InputError, UsageError
+from personaplex.core.files import placing_folder, writing
 from personaplex.exports.calls import Call, LeftOut, RunCalls
-from personaplex.exports.folder import whole_folder
 from personaplex.exports.formats.audacity import AudacityWriter
 from personaplex.exports.formats.audiofolder import AudiofolderWriter, write_card
 from personaplex.exports.formats.full_duplex_bench import FullDuplexBenchWriter
@@ -68,13 +69,26 @@ def export(request: Request) -> Exported:
     if not found.calls:
         raise _nothing(request, found.left_out + found.failed)
     splits = split_calls(found.calls, request.shares, request.seed)
-    with whole_folder(request.output) as folder:
+    _refuse(request.output)
+    with placing_folder(request.output) as folder:
         made = {name: _written(chosen, request, folder, name, calls, found) for name, calls in splits.items()}
         if not any(made.values()):
             raise _nothing(request, found.left_out + found.failed)
         if chosen.finish is not None:
             chosen.finish(folder, made)
     return Exported({name: len(calls) for name, calls in made.items()}, found.failed, found.left_out)
+
+
+def _refuse(path: Path) -> None:
+    """Raise UsageError if there is anything at `path` but an empty folder."""
+    mend = "name a folder that is not there yet"
+    if path.is_symlink() or (os.path.lexists(path) and not path.is_dir()):
+        raise UsageError(f"{path}: is there and is no folder", mend)
+    if path.is_dir():
+        with writing(path):
+            is_empty = not any(path.iterdir())
+        if not is_empty:
+            raise UsageError(f"{path}: is not empty, and nothing in it is replaced", mend)
 
 
 def _format(request: Request) -> Format:

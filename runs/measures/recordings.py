@@ -1,12 +1,11 @@
 """Where the callers' recordings of a run lie: its transcripts name them as the user did."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from personaplex.core.audio.reading import sha256
 from personaplex.core.corpus.raw import STDIN
+from personaplex.core.corpus.recordings import find_recording, folder_of, source_folders
 from personaplex.core.corpus.results import RUN
 from personaplex.core.errors import InputError
 from personaplex.core.files import read_object
@@ -37,11 +36,10 @@ class Recordings:
         A recording counts only if it is the one that the call was made of, by its hash. Raises InputError where there
         is neither.
         """
-        said, changed = answer.input, None
-        for path in self._places(said.path, answer):
-            if sha256(path) == said.sha256:
-                return Recording(path, said.channel, said.offset, said.part_duration)
-            changed = path
+        said = answer.input
+        found, changed = find_recording(self._places(said.path, answer), said.sha256)
+        if found is not None:
+            return Recording(found, said.channel, said.offset, said.part_duration)
         if answer.mix is not None:
             return Recording(answer.mix, "left")
         if changed is not None:
@@ -52,18 +50,16 @@ class Recordings:
         """The files of that name; the agent's WAV, which often has it, is none."""
         for base in dict.fromkeys((*self._bases, answer.folder)):
             path = base / name
-            if os.path.isfile(path) and not (answer.wav.is_file() and path.samefile(answer.wav)):
+            if not (path.is_file() and answer.wav.is_file() and path.samefile(answer.wav)):
                 yield path
 
 
 def _source_folders(run: Path) -> Iterator[Path]:
     """The folders that a batch's paths may be relative to, by its `run.json`; none without one."""
     record = read_object(run / RUN) or {}
-    source, volatile = record.get("source"), record.get("volatile")
-    started = volatile.get("folder") if isinstance(volatile, dict) else None
-    if not isinstance(source, str) or not isinstance(started, str):
+    known = source_folders(record)
+    if known is None:
         return
-    named = Path(started) / source
-    yield Path(started) if source == STDIN else named if named.is_dir() else named.parent
-    if source != STDIN:
-        yield Path(source) if Path(source).is_dir() else Path(source).parent  # of a run that was moved with its calls
+    yield known[0]
+    if record["source"] != STDIN:
+        yield folder_of(Path(record["source"]))  # of a run that was moved with its calls

@@ -12,7 +12,7 @@ import pytest
 import soundfile
 
 from personaplex.core.answers.transcript import tokens_sha256
-from personaplex.core.files import file_sha256
+from personaplex.core.audio.reading import sha256
 from personaplex.exports.export import Exported, Request
 from personaplex.exports.export import export as write
 
@@ -143,7 +143,7 @@ def talked(tmp_path: Path) -> Made:
         "duration": 2.0,
         "end": "goodbye",
         "sides": sides,
-        "files": {path.name: file_sha256(path) for path in made.run.iterdir()},
+        "files": {path.name: sha256(path) for path in made.run.iterdir()},
         "flags": [{"kind": "both_waiting", "start": 1.6, "end": 2.0, "detail": "no word for 0.40 s"}],
         "model": {"name": "tiny", "revision": "one", "weights_sha256": "4" * 64},
     }

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import soundfile
 
+from personaplex.core.audio.reading import sha256
 from personaplex.core.errors import InputError, UsageError
-from personaplex.core.files import file_sha256, temporary
+from personaplex.core.files import temporary
 from personaplex.exports import tracks
 from personaplex.exports.export import FORMATS, Request, export
 from personaplex.exports.formats.nemo import NemoWriter
@@ -174,7 +175,7 @@ class TestCallers:
         content[4:8] = content[40:44] = bytes(4)
         (made.callers / "one.wav").write_bytes(content)
         for name in ("a/1", "a/1.x"):
-            change(made, name, {"sha256": file_sha256(made.callers / "one.wav")})
+            change(made, name, {"sha256": sha256(made.callers / "one.wav")})
         assert made.export("nemo", link=True).left_out == []
         found, rate = self.sound(made, "a/1")
         assert (len(found), rate) == (24_000, 16_000)
@@ -183,7 +184,7 @@ class TestCallers:
         """Its content is what the call heard, but here nothing reads it, as without FFmpeg an M4A."""
         (made.callers / "one.wav").write_bytes(b"no sound")
         for name in ("a/1", "a/1.x"):
-            change(made, name, {"sha256": file_sha256(made.callers / "one.wav")})
+            change(made, name, {"sha256": sha256(made.callers / "one.wav")})
         exported = made.export("lhotse")
         assert [one.id for one in exported.left_out] == ["a/1", "a/1.x"]
 
