@@ -62,7 +62,7 @@ class Call:
             "listening": list(call.listening),
             "words": dict(call.words),
             "figures": figures_document(figures([call])),
-            "events": [_event(event) for event in call.events],
+            "events": [event_document(event) for event in call.events],
         }
 
 
@@ -77,7 +77,8 @@ def figures_document(found: Mapping[str, Figure]) -> dict[str, Any]:
     return {name: {"value": one.value, "count": one.count, "few": one.is_of_few} for name, one in found.items()}
 
 
-def _event(event: Event) -> dict[str, Any]:
+def event_document(event: Event) -> dict[str, Any]:
+    """An event as JSON has it, without what it doesn't say."""
     return {name: value for name, value in vars(event).items() if value not in (None, "")}
 
 

@@ -1,6 +1,5 @@
 """One call measured: its transcript and its sound made into two tracks. A conversation of two personas is one too."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,15 +19,17 @@ _MOST_LETTERS = 60
 _LATE = 0.1  # seconds by which a WAV's length may differ from what its transcript says
 
 
-def measure_call(transcript: Path, name: str, recordings: Recordings, ear: Ear) -> Call:
-    """Measure the call `name` of a transcript's file; raises InputError."""
-    answer = read_answer(transcript)
-    if answer is not None:
-        return _answered(answer, name, recordings, ear)
-    conversation = read_conversation(transcript)
-    if conversation is not None:
-        return _talked(conversation, name, ear)
-    raise InputError(f"{transcript}: not a transcript of personaplex", "run the item again, or remove the file")
+def read_call(transcript: Path) -> Answer | Conversation:
+    """The answer or the conversation in a transcript's file; raises InputError."""
+    found = read_answer(transcript) or read_conversation(transcript)
+    if found is None:
+        raise InputError(f"{transcript}: not a transcript of personaplex", "run the item again, or remove the file")
+    return found
+
+
+def measure_call(call: Answer | Conversation, name: str, recordings: Recordings, ear: Ear) -> Call:
+    """Measure the call `name`; raises InputError."""
+    return _answered(call, name, recordings, ear) if isinstance(call, Answer) else _talked(call, name, ear)
 
 
 def _answered(answer: Answer, name: str, recordings: Recordings, ear: Ear) -> Call:
@@ -54,9 +55,7 @@ def _talked(talk: Conversation, name: str, ear: Ear) -> Call:
     one, other = (Track(side.name, _heard(side.wav, talk.duration, ear), side.words) for side in talk.speakers)
     made = Made(
         id=name,
-        voice=_joined([side.voice for side in talk.speakers]),
-        role=_joined([role_name(side.role) for side in talk.speakers]),
-        seed=_joined([str(side.seed) for side in talk.speakers]),
+        **persona(talk),
         vad=ear.name,
         shift=0.0,
         pcm_sha256=talk.pcm_sha256,
@@ -65,8 +64,13 @@ def _talked(talk: Conversation, name: str, ear: Ear) -> Call:
     return Call(made, measure(one, other, talk.duration))
 
 
-def _joined(sides: Sequence[str]) -> str:
-    return " and ".join(sides)
+def persona(talk: Conversation) -> dict[str, str]:
+    """The voice, role and seed of a conversation: those of both sides, in one text each."""
+    return {
+        "voice": " and ".join(side.voice for side in talk.speakers),
+        "role": " and ".join(role_name(side.role) for side in talk.speakers),
+        "seed": " and ".join(str(side.seed) for side in talk.speakers),
+    }
 
 
 def _heard(wav: Path, seconds: float, ear: Ear) -> Mask:

@@ -12,7 +12,7 @@ from personaplex.core.corpus.results import read_results
 from personaplex.core.errors import PersonaplexError, UsageError
 from personaplex.core.files import read_json, read_object, schema_of, write_text
 from personaplex.core.measures.rows import MEASURES, SCHEMA, Call, failed_row
-from personaplex.runs.measures.calls import measure_call
+from personaplex.runs.measures.calls import measure_call, read_call
 from personaplex.runs.measures.ears import ENERGY, Ear
 from personaplex.runs.measures.recordings import Recordings
 from personaplex.runs.measures.summary import SUMMARY, SUMMARY_SCHEMA, summary
@@ -22,7 +22,7 @@ _TRANSCRIPTS = ("personaplex.transcript/", "personaplex.conversation/")
 _MEND = "move it away, or choose another folder with -o"
 
 Watch = Callable[[int, int], None]
-"""Told how many calls of how many are measured."""
+"""Told how many calls of how many are done."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def measure_run(
 
     def measured(one: tuple[str, Path]) -> Call | Failed:
         try:
-            return measure_call(one[1], one[0], places, ear)
+            return measure_call(read_call(one[1]), one[0], places, ear)
         except PersonaplexError as error:
             return Failed(one[0], error)
 

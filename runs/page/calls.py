@@ -13,10 +13,10 @@ from personaplex.core.audio.power import window_peaks
 from personaplex.core.errors import InputError, PersonaplexError
 from personaplex.core.measures.events import Event, Kind
 from personaplex.core.measures.figures import figures
-from personaplex.core.measures.rows import Call
-from personaplex.runs.measures.answers import Answer, read_answer
-from personaplex.runs.measures.calls import measure_call, role_name
-from personaplex.runs.measures.conversations import Conversation, read_conversation
+from personaplex.core.measures.rows import Call, event_document
+from personaplex.runs.measures.answers import Answer
+from personaplex.runs.measures.calls import measure_call, persona, read_call, role_name
+from personaplex.runs.measures.conversations import Conversation
 from personaplex.runs.measures.ears import ENERGY
 from personaplex.runs.measures.recordings import Recording, Recordings
 
@@ -49,24 +49,21 @@ class Shown:
 
 def show_call(name: str, transcript: Path, recordings: Recordings, measured: Call | None) -> Shown:
     """A call of a run, measured now unless it is `measured` already; raises InputError for one without an answer."""
-    answer = read_answer(transcript)
-    if answer is not None:
-        pcm_sha256, document = answer.pcm_sha256, answer.document
-        lanes, duration = _lanes_of_answer(answer, recordings), answer.input.duration
+    found = read_call(transcript)
+    if isinstance(found, Answer):
+        lanes, duration = _lanes_of_answer(found, recordings), found.input.duration
     else:
-        talk = read_conversation(transcript)
-        if talk is None:
-            raise InputError(f"{transcript}: not a transcript of personaplex", "run the item again, or remove the file")
-        pcm_sha256, document, lanes, duration = talk.pcm_sha256, talk.document, _lanes_of_talk(talk), talk.duration
+        lanes, duration = _lanes_of_talk(found), found.duration
     call, unmeasured = measured, ""
-    if call is None or call.made.pcm_sha256 != pcm_sha256:
-        call, unmeasured = _measured(name, transcript, recordings)
+    if call is None or call.made.pcm_sha256 != found.pcm_sha256:
+        call, unmeasured = _measured(name, found, recordings)
+    document = found.document
     flags = _flags(document, lanes[-1].late)
     row = {
         "id": name,
         "duration": round(duration, 2),
         "flags": sorted({flag["kind"] for flag in flags}),
-        **_persona(answer, document),
+        **_persona(found),
         "figures": {} if call is None else _values(call),
     }
     detail = {
@@ -75,7 +72,7 @@ def show_call(name: str, transcript: Path, recordings: Recordings, measured: Cal
         "warnings": document.get("warnings", []),
         "flags": flags,
         "units": {lane.name: _units(call, lane.name) for lane in lanes},
-        "events": [] if call is None else [_event(event) for event in call.measured.events if _is_shown(event)],
+        "events": [] if call is None else [event_document(event) for event in call.measured.events if _is_shown(event)],
     }
     return Shown(row, detail, lanes)
 
@@ -94,23 +91,18 @@ def failed_row(name: str, why: str) -> dict[str, Any]:
     }
 
 
-def _measured(name: str, transcript: Path, recordings: Recordings) -> tuple[Call | None, str]:
+def _measured(name: str, found: Answer | Conversation, recordings: Recordings) -> tuple[Call | None, str]:
     """A call's measures, or why there are none."""
     try:
-        return measure_call(transcript, name, recordings, ENERGY), ""
+        return measure_call(found, name, recordings, ENERGY), ""
     except PersonaplexError as error:
         return None, error.what
 
 
-def _persona(answer: Answer | None, document: Mapping[str, Any]) -> dict[str, str]:
-    if answer is not None:
-        return {"voice": answer.voice, "role": role_name(answer.role), "seed": str(answer.seed)}
-    sides = document["sides"].values()
-    return {
-        "voice": " and ".join(side["prompt"]["voice"] for side in sides),
-        "role": " and ".join(role_name(side["prompt"]["text"]) for side in sides),
-        "seed": " and ".join(str(side["sampling"]["seed"]) for side in sides),
-    }
+def _persona(found: Answer | Conversation) -> dict[str, str]:
+    if isinstance(found, Answer):
+        return {"voice": found.voice, "role": role_name(found.role), "seed": str(found.seed)}
+    return persona(found)
 
 
 def _lanes_of_answer(answer: Answer, recordings: Recordings) -> list[Lane]:
@@ -184,7 +176,3 @@ def _units(call: Call | None, side: str) -> list[tuple[float, float]]:
 
 def _is_shown(event: Event) -> bool:
     return event.kind not in _UNSHOWN
-
-
-def _event(event: Event) -> dict[str, Any]:
-    return {name: value for name, value in vars(event).items() if value not in (None, "")}
