@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from personaplex.compare.document import read_document
 from personaplex.compare.expectations import read_expect
 from personaplex.compare.verdicts import Recorded
-from personaplex.core.corpus.results import RESULTS, ResultRow, read_results
+from personaplex.core.corpus.results import RESULTS, ResultRow, failure, read_results
 from personaplex.core.errors import UsageError
 from personaplex.core.measures.rows import Call, read_measures
 
@@ -37,7 +37,7 @@ def _read_folder(folder: Path) -> dict[str, Recorded]:
     rows = {name: row for name, row in read_results(folder).items() if isinstance(name, str)}
     expects = {name: read_expect(row["expect"], f"{folder / RESULTS}, {name}") for name, row in _with_expect(rows)}
     run = {
-        name: Recorded(name, failure=_failure(row), expect=expects.get(name, {}))
+        name: Recorded(name, failure=failure(row) or "failed", expect=expects.get(name, {}))
         for name, row in rows.items()
         if row.get("status") == "failed"
     }
@@ -73,11 +73,6 @@ def _of_this_answer(measures: Call | None, document: Mapping[str, Any]) -> Call 
     """Measures, unless another answer was measured, before the item was run again."""
     is_other = measures is None or measures.made.pcm_sha256 != document["output"]["pcm_sha256"]
     return None if is_other else measures
-
-
-def _failure(row: ResultRow) -> str:
-    error = row.get("error")
-    return str(error.get("what", "failed")) if isinstance(error, dict) else "failed"
 
 
 def _recorded(name: str, document: Mapping[str, Any], folder: Path, expect: Mapping[str, Any]) -> Recorded:

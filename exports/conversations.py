@@ -9,15 +9,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from personaplex.compare.document import Stretch
 from personaplex.core.answers.transcript import CONVERSATION
-from personaplex.core.corpus.results import ResultRow
+from personaplex.core.corpus.results import TALK_SCHEMA, ResultRow, failure, is_of_schema
 from personaplex.core.errors import InputError, UsageError
 from personaplex.core.faults import field_faults, first_faults
-from personaplex.core.files import check_schema, read_json, schema_of
+from personaplex.core.files import check_schema, read_json
 from personaplex.exports.calls import Call, LeftOut, MadeWith, RunCalls, caller_of, own_keys, written_wav
 
 AGENT, CALLER = "a", "b"
 
-_RUN = "personaplex.talk/"  # how the schema of their run.json begins
 _AGAIN = "run the conversation again"
 _OWN_KEYS = {"sides", "end"}  # of a row of conversations, beside those of any row
 
@@ -93,7 +92,7 @@ class _Conversation(_Checked):
 
 def is_of_conversations(record: Mapping[str, Any] | None) -> bool:
     """Whether a run's `run.json`, None without one, is that of conversations."""
-    return str(schema_of(record)).startswith(_RUN)
+    return is_of_schema(record, TALK_SCHEMA)
 
 
 def read_conversations(run: Path, rows: Mapping[str, ResultRow]) -> RunCalls:
@@ -101,8 +100,7 @@ def read_conversations(run: Path, rows: Mapping[str, ResultRow]) -> RunCalls:
     found = RunCalls()
     for name, row in rows.items():
         if row.get("status") == "failed":
-            error = row.get("error")
-            found.failed.append(LeftOut(name, str(error.get("what")) if isinstance(error, dict) else "it failed"))
+            found.failed.append(LeftOut(name, failure(row) or "it failed"))
             continue
         path = run / f"{name}.json"
         document = _read(path)

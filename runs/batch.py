@@ -64,17 +64,13 @@ def run_batch(request: BatchRequest, observer: Observer) -> Outcome:
     for refused in todo.refused:
         ledger.refused(refused)
     stopped = False
-    if todo.run and not _too_many(ledger.counts, request):
+    if todo.run and not ledger.counts.has_failed_over(request.max_failures):
         stopped = _run_items(todo.run, voices, request, located, places, ledger, observer, planned.passed_over)
     else:
         ledger.counts.not_run = len(todo.run)
         ledger.flush()
     ledger.counts.seconds = round(time.perf_counter() - begun, 3)
     return Outcome(ledger.counts, planned.passed_over, stopped)
-
-
-def _too_many(counts: Counts, request: BatchRequest) -> bool:
-    return request.max_failures is not None and counts.failed > request.max_failures
 
 
 def _run_items(
@@ -92,7 +88,7 @@ def _run_items(
 
     def failed(item: PlannedItem, error: PersonaplexError) -> bool:
         ledger.failed(item.item, error)
-        return _too_many(ledger.counts, request)
+        return ledger.counts.has_failed_over(request.max_failures)
 
     model = located.load()
     jobs = make_jobs(items, voices, request, model, places.refuse_foreign, failed)

@@ -29,6 +29,10 @@ class Counts:
     audio_seconds: float = 0.0
     seconds: float = 0.0
 
+    def has_failed_over(self, most: int | None) -> bool:
+        """Whether more than `most` have failed; for None any number may."""
+        return most is not None and self.failed > most
+
     @property
     def times_real_time(self) -> float:
         """Seconds of calls made in a second."""

@@ -19,13 +19,22 @@ def item_paths(folder: Path, name: str, mix: bool) -> OutputPaths:
 
 def left_behind(items: Iterable[OutputPaths]) -> list[Path]:
     """What killed runs left of items: temporary files, and those that had their place before their transcript had."""
-    parts, orphans = leftovers(path for paths in items for path in _every(paths))
+    return _left_of(path for paths in items for path in _every(paths))
+
+
+def _left_of(outputs: Iterable[Path]) -> list[Path]:
+    parts, orphans = leftovers(outputs)
     return [*orphans, *parts]  # in this order: a part may tell what the others are
 
 
 def sweep(items: Iterable[OutputPaths]) -> None:
     """Remove what killed runs left of items; to be called before anything is written."""
-    for path in left_behind(items):
+    sweep_outputs(path for paths in items for path in _every(paths))
+
+
+def sweep_outputs(outputs: Iterable[Path]) -> None:
+    """Remove what killed runs left of some files; to be called before anything is written."""
+    for path in _left_of(outputs):
         with suppress(OSError):
             path.unlink(missing_ok=True)
 

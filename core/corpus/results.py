@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 RESULTS = "results.jsonl"
 RUN = "run.json"
 SCHEMA = "personaplex.run/1"
+TALK_SCHEMA = "personaplex.talk/1"
+"""Of a `run.json` of conversations."""
 MEND = "move it away, or choose another folder with -o"
 
 ResultRow = dict[str, Any]
@@ -65,6 +67,12 @@ def failed_row(refused: "Refused") -> ResultRow:
         **source,
         "error": {"kind": type(error).__name__, "what": error.what, "mend": error.mend, **number},
     }
+
+
+def failure(row: ResultRow) -> str | None:
+    """Why the item of a row failed; None where the row doesn't say."""
+    error = row.get("error")
+    return str(error["what"]) if isinstance(error, dict) and "what" in error else None
 
 
 def _passed_through(item: "Item") -> ResultRow:
@@ -151,8 +159,13 @@ def check_own_files(folder: Path, schema: str = SCHEMA) -> None:
     path = folder / RUN
     if not _is_there(path):
         return
-    if not str(schema_of(read_object(path))).startswith(schema.partition("/")[0] + "/"):
+    if not is_of_schema(read_object(path), schema):
         raise UsageError(f"{path}: is there and is no record of a run of this kind, and is not replaced", MEND)
+
+
+def is_of_schema(document: Mapping[str, Any] | None, schema: str) -> bool:
+    """Whether a document has this schema, of whatever version."""
+    return str(schema_of(document)).startswith(schema.partition("/")[0] + "/")
 
 
 def write_run(folder: Path, settings: Mapping[str, Any], volatile: Mapping[str, Any], schema: str = SCHEMA) -> None:

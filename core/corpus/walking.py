@@ -9,10 +9,10 @@ from typing import Any
 
 from personaplex.core.audio.formats.suffixes import RECORDING_SUFFIXES
 from personaplex.core.corpus.items import PassedOver
-from personaplex.core.corpus.results import RUN
+from personaplex.core.corpus.results import RUN, SCHEMA, TALK_SCHEMA
 
 _ANSWER_SCHEMAS = ("personaplex.transcript/", "personaplex.golden/", "personaplex.conversation/")
-_RUN_SCHEMAS = ("personaplex.run/", "personaplex.talk/")
+_RUN_SCHEMAS = tuple(f"{schema.partition('/')[0]}/" for schema in (SCHEMA, TALK_SCHEMA))
 _SIDES = (".mix", ".a", ".b")
 
 

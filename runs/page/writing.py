@@ -2,19 +2,19 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from personaplex.compare.reports.parts import templates
 from personaplex.core.audio.power import WINDOWS
-from personaplex.core.corpus.results import read_results
+from personaplex.core.corpus.results import failure, read_results
 from personaplex.core.errors import PersonaplexError, UsageError
 from personaplex.core.files import make_folder, replacing, write_text
 from personaplex.core.measures.figures import DEFINITIONS
 from personaplex.core.measures.rows import Call, read_measures
-from personaplex.runs.measures.measuring import transcripts_of
+from personaplex.runs.measures.measuring import Watch, transcripts_of
 from personaplex.runs.measures.recordings import Recordings
 from personaplex.runs.page.calls import Lane, failed_row, peaks, show_call
 from personaplex.runs.page.sounds import Beside, Inside, Sounds
@@ -22,9 +22,6 @@ from personaplex.runs.page.sounds import Beside, Inside, Sounds
 INDEX, DATA = "index.html", "data"
 _MARK = '<meta name="generator" content="personaplex page">'
 _MEND = "move it away, or choose another place with -o"
-
-Watch = Callable[[int, int], None]
-"""Told how many calls of how many are on the page."""
 
 
 @dataclass(frozen=True)
@@ -112,12 +109,8 @@ def write_page(run: Path, place: Path, recordings: Path | None, watch: Watch) ->
 
 def _unanswered(folder: Path) -> dict[str, str]:
     """The calls that the run could not answer, and why."""
-    found = {}
-    for name, row in read_results(folder).items():
-        if row.get("status") == "failed":
-            error = row.get("error")
-            found[name] = str(error.get("what", "failed")) if isinstance(error, dict) else "failed"
-    return found
+    rows = read_results(folder)
+    return {name: failure(row) or "failed" for name, row in rows.items() if row.get("status") == "failed"}
 
 
 def _check_place(page: Path, folder: Path | None) -> None:

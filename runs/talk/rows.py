@@ -9,11 +9,9 @@ from typing import Any
 from personaplex.core.answers.conversation import SPEAKERS
 from personaplex.core.answers.outputs import Run
 from personaplex.core.corpus.conversations import Listed
-from personaplex.core.corpus.results import ResultRow, apart, write_run
+from personaplex.core.corpus.results import TALK_SCHEMA, ResultRow, apart, write_run
 from personaplex.runs.settings import model_settings
 from personaplex.runs.talk.request import TalkRequest
-
-SCHEMA = "personaplex.talk/1"
 
 
 def talk_row(listed: Listed, document: Mapping[str, Any]) -> ResultRow:
@@ -69,4 +67,4 @@ def write_talk_record(request: TalkRequest, run: Run, started: str) -> None:
         "engine": asdict(run.engine),
     }
     volatile = {"started": started, "command": request.command, "folder": str(Path.cwd()), "shard": request.shard}
-    write_run(request.output, settings, volatile, SCHEMA)
+    write_run(request.output, settings, volatile, TALK_SCHEMA)

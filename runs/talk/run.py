@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from personaplex.core.answers.conversation import SPEAKERS, Told, write_conversation
+from personaplex.core.answers.leftovers import sweep_outputs
 from personaplex.core.answers.outputs import Run
-from personaplex.core.answers.ownership import leftovers, made_files, refuse_foreign
+from personaplex.core.answers.ownership import made_files, refuse_foreign
 from personaplex.core.audio import reading
 from personaplex.core.config import FRAME_RATE, PAD
-from personaplex.core.corpus.results import ResultRow, check_own_files, read_results
+from personaplex.core.corpus.results import TALK_SCHEMA, ResultRow, check_own_files, read_results
 from personaplex.core.engine.call import context_warnings
 from personaplex.core.engine.ending import Ending
 from personaplex.core.engine.line import Line
@@ -32,7 +33,7 @@ from personaplex.runs.observer import Observer, Standing
 from personaplex.runs.sizing import slots_for
 from personaplex.runs.talk.planning import GOODBYE_SECONDS, PlannedTalk, leave_out_done, locate_voices, plan_talks
 from personaplex.runs.talk.request import TalkRequest
-from personaplex.runs.talk.rows import SCHEMA, talk_row, write_talk_record
+from personaplex.runs.talk.rows import talk_row, write_talk_record
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ def run_talk(request: TalkRequest, observer: Observer) -> TalkOutcome:
     planned = plan_talks(request)
     for warning in planned.warnings:
         log.warning("%s", warning)
-    check_own_files(request.output, SCHEMA)
+    check_own_files(request.output, TALK_SCHEMA)
     make_folder(request.output)
     located = locate_model(request.model)
     planned, voices = locate_voices(planned, request, located)
@@ -64,17 +65,13 @@ def run_talk(request: TalkRequest, observer: Observer) -> TalkOutcome:
     for refused in planned.refused:
         ledger.refused(refused)
     stopped = False
-    if planned.run and not _too_many(counts, request):
+    if planned.run and not counts.has_failed_over(request.max_failures):
         stopped = _Talking(planned.run, voices, request, located, ledger, observer).run()
     else:
         counts.not_run = len(planned.run)
         ledger.flush()
     counts.seconds = round(time.perf_counter() - begun, 3)
     return TalkOutcome(counts, ledger.flags(), stopped)
-
-
-def _too_many(counts: Counts, request: TalkRequest) -> bool:
-    return request.max_failures is not None and counts.failed > request.max_failures
 
 
 class _Talking:
@@ -96,9 +93,7 @@ class _Talking:
         self._rows = read_results(request.output)
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
         self._written: deque[tuple[ResultRow, float]] = deque()
-        parts, orphans = leftovers(path for one in planned for path in one.paths.all(request.outputs))
-        for path in (*orphans, *parts):
-            path.unlink(missing_ok=True)
+        sweep_outputs(path for one in planned for path in one.paths.all(request.outputs))
         self._model = located.load()
         self._voices = {name: voice_or_error(path, self._model) for name, path in voices.items()}
 
@@ -119,7 +114,7 @@ class _Talking:
                     if isinstance(outcome, TalkFailure):
                         self._failed(outcome.conversation.id, outcome.error)
                         self._observer.failed(self._ledger.counts.failed)
-                    if _too_many(self._ledger.counts, request) or self._observer.stop.is_set():
+                    if self._ledger.counts.has_failed_over(request.max_failures) or self._observer.stop.is_set():
                         self._talks.stop()
                     self._record()
             finally:
@@ -138,7 +133,7 @@ class _Talking:
                 made.append(self._conversation(one))
             except PersonaplexError as error:
                 self._failed(name, error)
-                if _too_many(self._ledger.counts, self._request):
+                if self._ledger.counts.has_failed_over(self._request.max_failures):
                     return []
         return made
 
