@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from personaplex.core.corpus.json_rows import json_rows
 from personaplex.core.corpus.manifest import checked_rows, number_as_text
-from personaplex.core.corpus.naming import id_fault
+from personaplex.core.corpus.naming import check_unique, id_fault
 from personaplex.core.corpus.raw import STDIN, Raw, manifest_text
 from personaplex.core.errors import UsageError
 
@@ -115,7 +115,7 @@ def read_scripts(source: str) -> Scripts:
             good.append(one)
         else:
             faults.append(f"{one.where}: {fault[0]}")
-    _check_unique(good)
+    check_unique(good, "scripts")
     return Scripts(good, faults, rows.warnings)
 
 
@@ -139,12 +139,3 @@ def _spoken(path: Path, number: int) -> Raw:
         )
         pause = None
     return Raw(number, {"id": path.stem, "turns": turns})
-
-
-def _check_unique(scripts: list[NamedScript]) -> None:
-    seen: dict[str, NamedScript] = {}
-    for one in scripts:
-        other = seen.setdefault(one.id, one)
-        if other is not one:
-            what = f'the id "{one.id}" stands for two scripts: {other.where} and {one.where}'
-            raise UsageError(what, "give each an id of its own")

@@ -11,6 +11,7 @@ import typer
 from personaplex.cli import options as o
 from personaplex.cli.commands.batch import ended, parse_shard
 from personaplex.cli.console import LogLevel, configure, log, result, summary
+from personaplex.core.config import FRAME_RATE
 from personaplex.core.errors import UsageError
 from personaplex.core.faults import shown
 from personaplex.runs.choices import DEFAULT_SEED, Dtype, Existing, Quantize
@@ -160,7 +161,7 @@ def _show_plan(planned: "PlannedTalks", as_json: bool) -> None:
         "skipped": len(planned.done),
         "refused": len(planned.refused),
         "to_run": len(planned.run),
-        "seconds": round(sum(one.frames for one in planned.run) / 12.5, 2),
+        "seconds": round(sum(one.frames for one in planned.run) / FRAME_RATE, 2),
     }
     if as_json:
         result(json.dumps(told | {"refused_rows": [one.error.what for one in planned.refused]}, ensure_ascii=False))

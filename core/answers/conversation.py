@@ -1,7 +1,6 @@
 """A conversation's files: each side's WAV, both in stereo, tokens and one transcript, all or none of them."""
 
-import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,18 @@ import torch
 
 from personaplex.core.answers.conversation_flags import conversation_flags
 from personaplex.core.answers.flags import find_flags
-from personaplex.core.answers.outputs import OutputOptions, Run
+from personaplex.core.answers.outputs import (
+    Files,
+    OutputOptions,
+    Run,
+    encode_tokens,
+    prompt_info,
+    sampling_info,
+)
 from personaplex.core.answers.ownership import place
 from personaplex.core.answers.transcript import (
     CONVERSATION,
     LANGUAGE,
-    PromptInfo,
-    SamplingInfo,
     Segment,
     dumps,
     joined,
@@ -28,11 +32,9 @@ from personaplex.core.answers.transcript import (
 from personaplex.core.audio.activity import stretches
 from personaplex.core.audio.levels import quiet_frames
 from personaplex.core.audio.writing import encode_wav
-from personaplex.core.config import FRAME_RATE, FRAME_SAMPLES, seconds
+from personaplex.core.config import FRAME_RATE, seconds
 from personaplex.core.engine.talk import Talked
 from personaplex.core.files import Staged, encoded
-from personaplex.core.sampling.noise import LAYOUT
-from personaplex.core.weights.tensors import encode_tensors
 
 SPEAKERS = ("a", "b")
 
@@ -75,24 +77,16 @@ def write_conversation(talked: Talked, run: Run, paths: ConversationPaths, told:
     none stays, and the older one does.
     """
     with Staged() as staged:
-        document = _make(talked, run, paths, told, staged.write)
+        document = _make(talked, run, paths, told, Files(paths.json.parent, staged.write))
         staged.write(paths.json, encoded(dumps(document)))
         place(staged, paths.json, clears=True)
     return document
 
 
-def _make(
-    talked: Talked, run: Run, paths: ConversationPaths, told: Told, keep: Callable[[Path, bytes | memoryview], None]
-) -> dict[str, Any]:
-    files: dict[str, str] = {}
-
-    def write_one(path: Path, content: bytes | memoryview) -> None:
-        keep(path, content)
-        files[path.name] = hashlib.sha256(content).hexdigest()
-
+def _make(talked: Talked, run: Run, paths: ConversationPaths, told: Told, files: Files) -> dict[str, Any]:
     def write_sound(path: Path, samples: Any) -> dict[str, Any]:
         wav, info = encode_wav(samples, rate=run.options.rate, subtype=run.options.subtype)
-        write_one(path, wav)
+        files.write(path, wav)
         return {"path": path.name, "subtype": run.options.subtype, **asdict(info)}
 
     output = write_sound(paths.wav, np.stack(talked.samples, axis=1))
@@ -102,7 +96,7 @@ def _make(
         sides[speaker] = block | {"output": write_sound(paths.side(speaker), talked.samples[number])}
         turns += spoken
     if run.options.tokens:
-        write_one(paths.tokens, _tokens(talked))
+        files.write(paths.tokens, _tokens(talked))
     turns = [
         Segment(number, turn.speaker, turn.start, turn.end, turn.text, turn.words)
         for number, turn in enumerate(sorted(turns, key=lambda turn: (turn.start, turn.speaker)))
@@ -120,7 +114,7 @@ def _make(
         "sides": sides,
         "settings": dict(told.settings),
         "output": output,
-        "files": files,
+        "files": files.sha256,
         "flags": [asdict(flag) for flag in conversation_flags(turns, duration)],
         "model": asdict(run.model),
         "engine": asdict(run.engine),
@@ -139,17 +133,14 @@ def _side(talked: Talked, run: Run, number: int) -> tuple[dict[str, Any], list[S
     side, tokens = talked.conversation.sides[number], talked.tokens[number]
     quiet = quiet_frames(talked.samples[number])
     spoken = words(tokens[:, 0], run.tokenizer, quiet)
-    prompt = side.prompt
     block = {
         "text": joined(spoken),
         "text_tokens": tokens[:, 0].tolist(),
         "tokens_sha256": tokens_sha256(tokens),
         "activity": [list(stretch) for stretch in stretches(~quiet)],
         "flags": [asdict(flag) for flag in find_flags(tokens[:, 0], spoken, quiet)],
-        "prompt": asdict(
-            PromptInfo(prompt.voice.name, prompt.voice.sha256, prompt.text, len(prompt.text_tokens), prompt.steps)
-        ),
-        "sampling": asdict(SamplingInfo(seed=side.seed, **asdict(side.sampling), noise=LAYOUT)),
+        "prompt": asdict(prompt_info(side.prompt)),
+        "sampling": asdict(sampling_info(side.seed, side.sampling)),
     }
     return block, segments(spoken, SPEAKERS[number])
 
@@ -159,5 +150,4 @@ def _tokens(talked: Talked) -> bytes:
     for number, speaker in enumerate(SPEAKERS):
         tensors[f"{speaker}.tokens"] = torch.from_numpy(talked.tokens[number])
         tensors[f"{speaker}.heard"] = torch.from_numpy(talked.heard[number])
-    metadata = {"schema": "personaplex.tokens/1", "id": talked.conversation.id, "frame_samples": str(FRAME_SAMPLES)}
-    return encode_tensors(tensors, metadata)
+    return encode_tokens(talked.conversation.id, tensors)

@@ -3,13 +3,14 @@
 import hashlib
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from personaplex.core.answers.analysis import Analysis, analyse
 from personaplex.core.answers.exports import EXPORTERS, Transcript, frame_texts
@@ -27,7 +28,7 @@ from personaplex.core.audio import reading
 from personaplex.core.audio.writing import SUBTYPES, encode_wav
 from personaplex.core.config import FRAME_SAMPLES, SAMPLE_RATE
 from personaplex.core.engine.call import Align
-from personaplex.core.engine.job import Response
+from personaplex.core.engine.job import Prompt, Response
 from personaplex.core.engine.rounding import rounding
 from personaplex.core.errors import UsageError
 from personaplex.core.files import Staged, encoded
@@ -132,6 +133,21 @@ def _versions(model: Model) -> dict[str, str]:
     return {"python": platform.python_version()} | {name: version(name) for name in packages}
 
 
+@dataclass(frozen=True)
+class Files:
+    """Files on their way to their places, by `keep`: `sha256` has those that lie in `folder`, by their names."""
+
+    folder: Path
+    keep: Callable[[Path, bytes | memoryview], None]
+    sha256: dict[str, str] = field(default_factory=dict)
+
+    def write(self, path: Path, content: bytes | memoryview) -> None:
+        """Hand a file over."""
+        self.keep(path, content)
+        if path.parent == self.folder:
+            self.sha256[path.name] = hashlib.sha256(content).hexdigest()
+
+
 def write(
     response: Response,
     run: Run,
@@ -173,27 +189,21 @@ def _make(
     keep: Callable[[Path, bytes | memoryview], None],
 ) -> dict[str, Any]:
     """The transcript document of a response, every other file of which is given to `keep`."""
-    options, files = run.options, dict[str, str]()
+    options, files = run.options, Files(paths.json.parent, keep)
     volatile = {"started": started, "seconds": round(seconds, 3)}
-
-    def write_one(path: Path, content: bytes | memoryview) -> None:
-        keep(path, content)
-        if path.parent == paths.json.parent:
-            files[path.name] = hashlib.sha256(content).hexdigest()
-
     wav, output = encode_wav(response.samples, rate=options.rate, subtype=options.subtype)
-    write_one(paths.wav, wav)
+    files.write(paths.wav, wav)
     if paths.mix is not None:
-        write_one(paths.mix, encode_wav(_stereo(response), rate=options.rate, subtype=options.subtype)[0])
+        files.write(paths.mix, encode_wav(_stereo(response), rate=options.rate, subtype=options.subtype)[0])
     if options.tokens:
-        write_one(paths.tokens, _tokens(response))
+        files.write(paths.tokens, _tokens(response))
     analysis = analyse(response, run.tokenizer)
     texts = frame_texts(response.tokens[:, 0], run.tokenizer)
     transcript = Transcript(response.job.id, segments(analysis.spoken), texts)
     for name, path in paths.exports(options).items():
-        write_one(path, encoded(EXPORTERS[name].render(transcript)))
+        files.write(path, encoded(EXPORTERS[name].render(transcript)))
     block = {"path": paths.wav.name, "subtype": options.subtype, **asdict(output), "align": run.align}
-    return _document(response, run, analysis, source, block, files, volatile)
+    return _document(response, run, analysis, source, block, files.sha256, volatile)
 
 
 def _document(
@@ -205,7 +215,7 @@ def _document(
     files: Mapping[str, str],
     volatile: Mapping[str, Any],
 ) -> dict[str, Any]:
-    job, prompt, duration = response.job, response.job.prompt, response.info.duration
+    job, duration = response.job, response.info.duration
     extra = {
         "times_real_time": round(duration / volatile["seconds"], 2) if volatile["seconds"] else None,
         "phases": {name: round(spent, 3) for name, spent in response.seconds.items()},
@@ -221,13 +231,23 @@ def _document(
         files=files,
         activity=analysis.activity,
         flags=[asdict(flag) for flag in analysis.flags],
-        prompt=PromptInfo(prompt.voice.name, prompt.voice.sha256, prompt.text, len(prompt.text_tokens), prompt.steps),
-        sampling=SamplingInfo(seed=job.seed, **asdict(run.sampling), noise=LAYOUT),
+        prompt=prompt_info(job.prompt),
+        sampling=sampling_info(job.seed, run.sampling),
         model=run.model,
         engine=run.engine,
         warnings=response.warnings,
         volatile={**volatile, **extra},
     )
+
+
+def prompt_info(prompt: Prompt) -> PromptInfo:
+    """What a transcript says of a prompt."""
+    return PromptInfo(prompt.voice.name, prompt.voice.sha256, prompt.text, len(prompt.text_tokens), prompt.steps)
+
+
+def sampling_info(seed: int, sampling: Sampling) -> SamplingInfo:
+    """What a transcript says of how tokens were drawn."""
+    return SamplingInfo(seed=seed, **asdict(sampling), noise=LAYOUT)
 
 
 def part_block(offset: float, duration: float | None) -> dict[str, Any]:
@@ -244,5 +264,10 @@ def _stereo(response: Response) -> reading.Samples:
 
 def _tokens(response: Response) -> bytes:
     tensors = {"tokens": torch.from_numpy(response.tokens), "user_codes": torch.from_numpy(response.user_codes)}
-    metadata = {"schema": "personaplex.tokens/1", "id": response.job.id, "frame_samples": str(FRAME_SAMPLES)}
+    return encode_tokens(response.job.id, tensors)
+
+
+def encode_tokens(name: str, tensors: Mapping[str, Tensor]) -> bytes:
+    """The tokens of what is called `name`, as `--save-tokens` writes them."""
+    metadata = {"schema": "personaplex.tokens/1", "id": name, "frame_samples": str(FRAME_SAMPLES)}
     return encode_tensors(tensors, metadata)

@@ -10,7 +10,7 @@ from personaplex.core.corpus.items import Refused
 from personaplex.core.corpus.json_rows import json_rows
 from personaplex.core.corpus.listing import distinct, numbered
 from personaplex.core.corpus.manifest import BadRow, checked_rows, number_as_text
-from personaplex.core.corpus.naming import id_fault
+from personaplex.core.corpus.naming import check_unique, id_fault
 from personaplex.core.corpus.raw import STDIN, manifest_text
 from personaplex.core.errors import PersonaplexError, UsageError
 from personaplex.core.sampling.noise import MAX_SEED
@@ -150,7 +150,7 @@ def read_conversations(source: str, repeat: int) -> Conversations:
                 listed.append(one)
             else:
                 refused.append(one.refused(UsageError(f"{one.where}: {fault[0]}", fault[1])))
-    _check_unique(listed)
+    check_unique(listed, "conversations")
     return Conversations(listed, distinct(refused, {one.id for one in listed}), rows.warnings)
 
 
@@ -162,12 +162,3 @@ def _bad(row: BadRow) -> Refused:
     if isinstance(identity, str) and identity:
         return replace(refused, id=identity)
     return replace(refused, id=numbered(row.number), row=row.number)
-
-
-def _check_unique(listed: list[Listed]) -> None:
-    seen: dict[str, Listed] = {}
-    for one in listed:
-        other = seen.setdefault(one.id, one)
-        if other is not one:
-            what = f'the id "{one.id}" stands for two conversations: {other.where} and {one.where}'
-            raise UsageError(what, "give each an id of its own")

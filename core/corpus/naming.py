@@ -1,7 +1,10 @@
 """Which ids can name an item's outputs."""
 
 import os
+from collections.abc import Iterable
+from typing import Protocol
 
+from personaplex.core.errors import UsageError
 from personaplex.core.faults import shown
 
 _MOST_BYTES = 255  # of a name, in the file systems that matter
@@ -26,6 +29,28 @@ def id_fault(name: str) -> tuple[str, str] | None:
     if any(len(os.fsencode(part)) > _MOST_BYTES for part in folders):
         return f"{cannot}: a folder's name is over {_MOST_BYTES} bytes long", "give it a shorter one"
     return None
+
+
+class Placed(Protocol):
+    """What stands somewhere in a source under an id."""
+
+    @property
+    def id(self) -> str:
+        """Names its outputs."""
+
+    @property
+    def where(self) -> str:
+        """The row or file that it came from."""
+
+
+def check_unique(found: Iterable[Placed], kind: str) -> None:
+    """Raise UsageError for two things of a `kind` (in the plural) with one id."""
+    seen: dict[str, Placed] = {}
+    for one in found:
+        other = seen.setdefault(one.id, one)
+        if other is not one:
+            what = f'the id "{one.id}" stands for two {kind}: {other.where} and {one.where}'
+            raise UsageError(what, "give each an id of its own")
 
 
 def unhidden(name: str) -> str:

@@ -4,7 +4,7 @@ All that can be wrong with them is found here, before any model is loaded.
 """
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,15 +89,7 @@ def locate_voices(
 
     `folder` is looked up first. Raises VoiceError for a voice that is `chosen` for all, and where there is none at all.
     """
-    paths: dict[str, Path] = {}
-    missing: dict[str, VoiceError] = {}
-    for name in dict.fromkeys(item.voice for item in planned.items):
-        try:
-            paths[name] = find(name, folder, located.voices_folder)
-        except VoiceError as error:
-            if name in chosen:
-                raise
-            missing[name] = error
+    paths, missing = find_voices((item.voice for item in planned.items), folder, chosen, located)
     refused = planned.refused + [
         Refused.of(one.item, VoiceError(f"{shown(one.item.where)}: {missing[one.voice].what}", missing[one.voice].mend))
         for one in planned.items
@@ -107,6 +99,22 @@ def locate_voices(
         raise _nothing_to_run(refused)
     items = [item for item in planned.items if item.voice in paths]
     return replace(planned, items=items, refused=sorted(refused, key=lambda one: one.place)), paths
+
+
+def find_voices(
+    names: Iterable[str], folder: Path | None, chosen: Collection[str | None], located: LocatedModel
+) -> tuple[dict[str, Path], dict[str, VoiceError]]:
+    """Where voices lie, and why others are nowhere; raises VoiceError for such a one that is `chosen` for all."""
+    paths: dict[str, Path] = {}
+    missing: dict[str, VoiceError] = {}
+    for name in dict.fromkeys(names):
+        try:
+            paths[name] = find(name, folder, located.voices_folder)
+        except VoiceError as error:
+            if name in chosen:
+                raise
+            missing[name] = error
+    return paths, missing
 
 
 def _nothing_to_run(refused: Sequence[Refused]) -> PersonaplexError:
@@ -133,14 +141,22 @@ def _planned(item: Item, defaults: Defaults, paths: Callable[[Item], OutputPaths
 
 
 def _voice(item: Item, defaults: Defaults) -> str:
-    """A row's voice is looked for beside its manifest first, an option's is not."""
-    name = item.voice or item.row.voice_prompt
-    if name and not item.voice and (item.folder / name).is_file():
-        return str(item.folder / name)
-    name = name or defaults.voice
+    own = None if item.voice else item.row.voice_prompt
+    mend = "give --voice-prompt, or voice_prompt in the row"
+    return voice_of(own, item.folder, item.voice or defaults.voice, defaults.voice_folder, mend)
+
+
+def voice_of(own: str | None, manifest: Path, default: str | None, folder: Path | None, mend: str) -> str:
+    """A row's `own` voice, looked for beside its manifest first, or the `default`, which is not.
+
+    A path, or a name of the catalogue. Raises VoiceError, and a UsageError with `mend` for none at all.
+    """
+    if own and (manifest / own).is_file():
+        return str(manifest / own)
+    name = own or default
     if name is None:
-        raise UsageError("no voice is chosen", "give --voice-prompt, or voice_prompt in the row")
-    local = find_local(name, defaults.voice_folder)
+        raise UsageError("no voice is chosen", mend)
+    local = find_local(name, folder)
     return name if local is None else str(local)
 
 

@@ -27,9 +27,10 @@ from personaplex.core.sampling.noise import LAYOUT
 from personaplex.prompts.chosen import prompt_text
 from personaplex.runs.choices import Existing
 from personaplex.runs.models.located import LocatedModel
+from personaplex.runs.planning.plan import find_voices, voice_of
 from personaplex.runs.planning.todo import engine_block, voice_hashes
 from personaplex.runs.talk.request import TalkRequest
-from personaplex.voices.catalogue import find, find_local
+from personaplex.voices.catalogue import find_local
 
 GOODBYE_SECONDS = 2.0  # without a word after goodbye words
 
@@ -125,24 +126,13 @@ def _side(one: Listed, speaker: str, row: SideRow, request: TalkRequest) -> Plan
     try:
         text = _text(one, row)
         sampling = replace(request.sampling, **own)
-        voice = _voice(one, row, request)
+        mend = "give it voice_prompt, or --voice-prompt for all"
+        voice = voice_of(row.voice_prompt, one.folder, request.voice, request.voice_folder, mend)
     except PersonaplexError as error:
         raise type(error)(f"{speaker}: {error.what}", error.mend) from error
     run_seed = request.seed if one.row.seed is None else one.row.seed
     seed = derived_seed(run_seed, f"{one.id}:{speaker}") if row.seed is None else row.seed
     return PlannedSide(voice, text, seed, sampling)
-
-
-def _voice(one: Listed, row: SideRow, request: TalkRequest) -> str:
-    """A row's voice is looked for beside its manifest first, an option's is not."""
-    name = row.voice_prompt
-    if name is not None and (one.folder / name).is_file():
-        return str(one.folder / name)
-    name = name or request.voice
-    if name is None:
-        raise UsageError("no voice is chosen", "give it voice_prompt, or --voice-prompt for all")
-    local = find_local(name, request.voice_folder)
-    return name if local is None else str(local)
 
 
 def _text(one: Listed, row: SideRow) -> str:
@@ -171,15 +161,8 @@ def locate_voices(
 
     Raises VoiceError for a voice that is chosen for all.
     """
-    paths: dict[str, Path] = {}
-    missing: dict[str, VoiceError] = {}
-    for name in dict.fromkeys(side.voice for one in planned.run for side in one.sides):
-        try:
-            paths[name] = find(name, request.voice_folder, model.voices_folder)
-        except VoiceError as error:
-            if name == request.voice:
-                raise
-            missing[name] = error
+    names = (side.voice for one in planned.run for side in one.sides)
+    paths, missing = find_voices(names, request.voice_folder, {request.voice}, model)
     run, refused = [], list(planned.refused)
     for one in planned.run:
         errors = [missing[side.voice] for side in one.sides if side.voice in missing]

@@ -1,4 +1,4 @@
-"""A stand-in for torch.cuda on a CPU: streams from pools of 32 handed out in turn, and graphs that replay operators.
+"""A small model with prompts, and a stand-in for torch.cuda on a CPU: streams from pools, graphs that replay operators.
 
 A graph records every operator with its arguments, and a replay runs them again on the same memory. What moves between
 replays, or was a value of Python's, is then as stale as on a GPU.
@@ -16,7 +16,12 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from personaplex.core.engine.job import NamedVoice, Prompt
+from personaplex.core.engine.session import RecordedVoice
 from personaplex.core.nn.kernels import launching
+from personaplex.core.nn.products import pack
+from personaplex.core.weights.model import Model
+from personaplex.samples import tiny
 
 POOL = 32
 
@@ -170,3 +175,22 @@ def _nothing() -> Iterator[None]:
 def fake_cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
     """torch.cuda, emulated."""
     return FakeCuda(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    """The packaged model."""
+    made = tiny.load(torch.device("cpu"))
+    pack(made.lm)
+    return made
+
+
+@pytest.fixture(scope="module")
+def prompts(model: Model) -> list[Prompt]:
+    """Of different lengths, so that calls in neighbouring slots stand at different positions."""
+    made = []
+    for seed, frames, text in ((1, 5, "Be brief."), (2, 8, "You answer a shop's phone; be kind to everyone.")):
+        codes = torch.randint(2048, (frames, 8), generator=torch.Generator().manual_seed(seed))
+        voice = NamedVoice(f"v{seed}", f"{seed}", RecordedVoice(codes))
+        made.append(Prompt(voice, text, tuple(model.tokenizer.prompt_ids(text))))
+    return made

@@ -11,8 +11,7 @@ import torch
 
 from personaplex.core.audio.reading import planned_frames
 from personaplex.core.engine.batch import Batch, Live, Plan, positions
-from personaplex.core.engine.job import Failure, Job, NamedVoice, Prompt, Response
-from personaplex.core.engine.session import RecordedVoice
+from personaplex.core.engine.job import Failure, Job, Prompt, Response
 from personaplex.core.errors import InputError
 from personaplex.core.nn.products import pack
 from personaplex.core.sampling.draw import Sampling
@@ -33,23 +32,6 @@ CALLS = {"a": (0.9, 8000), "b": (0.05, 16_000), "c": (1.2, 24_000), "d": (0.4, 4
 def packed(model: Model) -> Model:
     pack(model.lm)
     return model
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    """The packaged model."""
-    return packed(tiny.load(torch.device("cpu")))
-
-
-@pytest.fixture(scope="module")
-def prompts(model: Model) -> list[Prompt]:
-    """Of different lengths, so that calls in neighbouring slots stand at different positions."""
-    made = []
-    for seed, frames, text in ((1, 5, "Be brief."), (2, 8, "You answer a shop's phone; be kind to everyone.")):
-        codes = torch.randint(2048, (frames, 8), generator=torch.Generator().manual_seed(seed))
-        voice = NamedVoice(f"v{seed}", f"{seed}", RecordedVoice(codes))
-        made.append(Prompt(voice, text, tuple(model.tokenizer.prompt_ids(text))))
-    return made
 
 
 def sound(folder: Path, name: str, samples: npt.NDArray[np.float64], rate: int = 24_000) -> Path:

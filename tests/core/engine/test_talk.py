@@ -12,14 +12,12 @@ import torch
 from personaplex.core.config import PAD, ModelConfig
 from personaplex.core.engine import talk as engine
 from personaplex.core.engine.ending import Ending, EndWatch
-from personaplex.core.engine.job import NamedVoice, Prompt
+from personaplex.core.engine.job import Prompt
 from personaplex.core.engine.line import Line, LineState, noise
-from personaplex.core.engine.session import RecordedVoice, silence
+from personaplex.core.engine.session import silence
 from personaplex.core.engine.talk import Conversation, Side, Talked, TalkFailure, Talks
 from personaplex.core.errors import InputError
-from personaplex.core.nn.products import pack
 from personaplex.core.sampling.draw import Sampling
-from personaplex.samples import tiny
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,25 +29,6 @@ if TYPE_CHECKING:
 
 NEVER = Ending(None, None)
 OFTEN = Sampling(temp_text=1.5, repetition_penalty=1.3, no_repeat_ngram=2)
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    """The packaged model."""
-    made = tiny.load(torch.device("cpu"))
-    pack(made.lm)
-    return made
-
-
-@pytest.fixture(scope="module")
-def prompts(model: Model) -> list[Prompt]:
-    """Of different lengths."""
-    made = []
-    for seed, frames, text in ((1, 5, "Be brief."), (2, 8, "You answer a shop's phone; be kind to everyone.")):
-        codes = torch.randint(2048, (frames, 8), generator=torch.Generator().manual_seed(seed))
-        voice = NamedVoice(f"v{seed}", f"{seed}", RecordedVoice(codes))
-        made.append(Prompt(voice, text, tuple(model.tokenizer.prompt_ids(text))))
-    return made
 
 
 def script(frames: int, config: ModelConfig) -> Tensor:
