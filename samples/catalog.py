@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from personaplex.core.errors import ModelError
+from personaplex.core.weights.published import CONFIG
 
 _FOLDER = Path(__file__).parent
 
@@ -28,3 +29,8 @@ def model_folder(name: str) -> Path:
     if name not in known:
         raise ModelError(f'no packaged model is called "{name}"', f"packaged models: {', '.join(known)}")
     return _FOLDER / "models" / name
+
+
+def placed(name: str) -> str:
+    """Where a model is found: in its folder if it is packaged with its weights, else by its name."""
+    return str(model_folder(name)) if name in model_names() and (model_folder(name) / CONFIG).is_file() else name

@@ -158,13 +158,13 @@ def fetch(
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     from personaplex.core.weights.published import HUB_MODEL, warning_of_terms
-    from personaplex.samples import tiny
+    from personaplex.samples.catalog import model_names
 
     if quiet:
         disable_progress_bars()
     model = name or HUB_MODEL
-    if model == tiny.NAME:
-        raise UsageError("tiny comes with the package: there is nothing to fetch", "use it by --model tiny")
+    if model in model_names():
+        raise UsageError(f"{model} comes with the package: there is nothing to fetch", f"use it by --model {model}")
     if told := warning_of_terms(model):
         log.warning(told)
     commit, files = _fetched(model, revision)
@@ -218,14 +218,13 @@ def _rows() -> list[dict[str, Any]]:
     from personaplex.core.weights.cached import cached_model
     from personaplex.core.weights.published import TERMS
     from personaplex.runs.models.known import CATALOGUE, known_model
-    from personaplex.samples import tiny
-    from personaplex.samples.catalog import model_folder
+    from personaplex.samples.catalog import model_folder, model_names
 
     rows = []
     for name in CATALOGUE:
         known, terms = known_model(name), TERMS.get(name)
         size = model_size(known.config, 1, 1, known.dtype.itemsize)
-        state, folder = "packaged", model_folder(name) if name == tiny.NAME else None
+        state, folder = "packaged", model_folder(name) if name in model_names() else None
         if folder is None:
             cached = cached_model(name)
             state, folder = cached.presence, cached.folder
@@ -254,6 +253,7 @@ def verify(name: Name = None, revision: o.Revision = None, as_json: o.AsJson = F
     from personaplex.core.weights.published import HUB_MODEL
     from personaplex.core.weights.verify import verify as checks
     from personaplex.samples import tiny
+    from personaplex.samples.catalog import placed
 
     model = name or HUB_MODEL
     if model == tiny.NAME:
@@ -264,7 +264,7 @@ def verify(name: Name = None, revision: o.Revision = None, as_json: o.AsJson = F
         )
         return
     files = []
-    for file in checks(model, revision):
+    for file in checks(placed(model), revision):
         files.append(file)
         if not as_json:
             result(_report(file))

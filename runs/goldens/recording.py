@@ -18,7 +18,7 @@ from personaplex.runs.planning.plan import plan_items
 from personaplex.runs.planning.planned import PlannedItem
 from personaplex.runs.planning.request import SourceOptions
 from personaplex.runs.settings import CallSettings, ModelSettings, RunRecord, read_record
-from personaplex.samples import tiny
+from personaplex.samples.catalog import model_names
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,9 @@ def golden_row(planned: PlannedItem, goldens: Path) -> dict[str, Any]:
 def golden_settings(record: RunRecord, goldens: Path) -> CallSettings:
     """What goldens keep of `run.json`: what every call was run with, its paths relative to the goldens' folder."""
     base, options = Path(record.volatile.folder), record.model_options
-    is_folder = options.model != tiny.NAME and (base / options.model).is_dir()
-    is_hub = not is_folder and options.model != tiny.NAME
+    is_packaged = options.model in model_names()
+    is_folder = not is_packaged and (base / options.model).is_dir()
+    is_hub = not is_packaged and not is_folder
 
     def moved(path: str | None) -> str | None:
         return None if path is None else _relative(base / path, goldens)

@@ -14,8 +14,9 @@ from personaplex.core.weights.model import locate
 from personaplex.core.weights.published import HUB_MODEL, KYUTAI, RL_MODEL
 from personaplex.runs.choices import Dtype, Quantize
 from personaplex.samples import tiny
+from personaplex.samples.catalog import model_names, placed
 
-CATALOGUE = (tiny.NAME, HUB_MODEL, RL_MODEL, *KYUTAI)
+CATALOGUE = (*model_names(), HUB_MODEL, RL_MODEL, *KYUTAI)
 """The models that are known by name."""
 
 
@@ -40,7 +41,7 @@ class KnownModel:
 
 def known_model(name: str | None) -> KnownModel:
     """A packaged or published model, or a directory; raises ModelError for any other."""
-    wanted = name or HUB_MODEL
+    wanted = placed(name or HUB_MODEL)
     if wanted == tiny.NAME:
         return KnownModel(wanted, tiny.CONFIG, torch.float32)
     if wanted in (HUB_MODEL, RL_MODEL):

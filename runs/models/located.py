@@ -19,6 +19,7 @@ from personaplex.core.weights.offload import offload
 from personaplex.core.weights.published import HUB_MODEL, VOICES, warning_of_terms
 from personaplex.runs.choices import Dtype, Quantize
 from personaplex.samples import tiny
+from personaplex.samples.catalog import placed
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +107,7 @@ def with_voices(name: str, revision: str | None) -> ModelFiles:
     """A model's files, with its archive of voices if it is the published one; raises ModelError or UsageError."""
     from personaplex.core.weights import hub
 
-    files = models.locate(name, revision)
+    files = models.locate(placed(name), revision)
     if name == HUB_MODEL:
         files = replace(files, voices=hub.fetch(name, VOICES, files.revision or None))
     return files
@@ -133,7 +134,7 @@ def locate_model(options: ModelOptions) -> LocatedModel:
     if options.name != tiny.NAME:
         if told := warning_of_terms(options.name):
             log.warning(told)
-        return LocatedModel(options, models.locate(options.name, options.revision, options.overrides))
+        return LocatedModel(options, models.locate(placed(options.name), options.revision, options.overrides))
     if options.overrides != Overrides() or options.revision:
         raise UsageError("tiny is made in memory: it has no revision and no files", "choose another --model")
     return LocatedModel(options, None)

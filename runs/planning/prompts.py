@@ -17,15 +17,15 @@ from personaplex.runs.models.known import known_model
 from personaplex.runs.models.located import ModelOptions
 from personaplex.runs.planning.planned import PlannedItem
 from personaplex.samples import tiny
-from personaplex.samples.catalog import model_folder
+from personaplex.samples.catalog import model_folder, placed
 from personaplex.voices.files import read_voice
 from personaplex.voices.loading import is_stored, read_recording
 
 
 def tokenizer_of(model: str) -> tuple[Tokenizer, ModelConfig]:
     """The tokenizer of a model, downloaded if need be, and its shapes; raises ModelError."""
-    if os.path.isdir(model):
-        files = locate(model)
+    if os.path.isdir(folder := placed(model)):
+        files = locate(folder)
         return Tokenizer(files.tokenizer), files.config
     config = known_model(model).config
     if model == tiny.NAME:
@@ -37,7 +37,7 @@ def tokenizer_here(options: ModelOptions) -> Tokenizer | None:
     """The tokenizer of a model, if it is on this machine."""
     if options.overrides.tokenizer is not None:
         return Tokenizer(options.overrides.tokenizer)
-    if options.name == tiny.NAME or os.path.isdir(options.name):
+    if options.name == tiny.NAME or os.path.isdir(placed(options.name)):
         return tokenizer_of(options.name)[0]
     folder = snapshot(options.name, options.revision)
     path = None if folder is None else folder / known_model(options.name).config.files.tokenizer

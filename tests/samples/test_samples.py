@@ -154,3 +154,16 @@ def test_packaged_models() -> None:
     assert "tiny" in catalog.model_names()
     with pytest.raises(ModelError, match=r"packaged models: .*tiny"):
         catalog.model_folder("tinny")
+
+
+def test_a_packaged_model_is_in_its_folder_if_its_weights_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("seeded", "trained"):
+        (tmp_path / "models" / name).mkdir(parents=True)
+    (tmp_path / "models" / "trained" / "config.json").touch()
+    monkeypatch.setattr(catalog, "_FOLDER", tmp_path)
+    assert catalog.placed("trained") == str(tmp_path / "models" / "trained")
+    assert [catalog.placed(name) for name in ("seeded", "owner/trained", "../models/trained")] == [
+        "seeded",
+        "owner/trained",
+        "../models/trained",
+    ]
