@@ -17,7 +17,8 @@ from personaplex.samples import make_tokenizer
 from personaplex.samples.nano.recipe import domain, lm_pass
 from personaplex.samples.nano.recipe.exam import examine, questions
 from personaplex.samples.nano.recipe.freeze import CODEC
-from personaplex.samples.nano.recipe.mix import Call, Kind, Mixer, columns, varied
+from personaplex.samples.nano.recipe.mix import Kind, Mixer, columns
+from personaplex.samples.nano.recipe.timeline import Call, varied
 from personaplex.samples.nano.recipe.tokenizer import VOCABULARY, sentences, words
 from personaplex.samples.nano.recipe.trainee import Lesson, Trainee, batched, embed_as
 from personaplex.samples.nano.recipe.words import stream, word_starts
@@ -169,6 +170,35 @@ def test_what_is_read_is_in_the_prompt_and_nothing_else_is_learned_of_it(mixer: 
             chosen[choice.start : choice.end] = True
         assert not (weights > 0)[~chosen[1:]].any()
         assert (weights > 0).any()
+
+
+def test_what_the_prompt_tells_is_looked_for_where_it_stands(mixer: Mixer) -> None:
+    for seed in range(20):
+        for call in (mixer.reading(seeded(seed)), mixer.call(seeded(seed), Kind.FACTS)):
+            tokens = call.frames[:, 0]
+            assert call.sources
+            assert all(call.prompt <= at and tokens[at] == tokens[source] for at, source in call.sources)
+            kind = mixer.tokenizer.decode(tokens[: call.prompt].tolist()).split("which is ")[1].split(" ", 1)[1]
+            assert kind.startswith(mixer.tokenizer.piece(int(tokens[call.kind])).removeprefix("▁"))
+            for choice in call.choices:
+                told = [source for at, source in call.sources if choice.start <= at < choice.end]
+                if choice.what == "fact" and told:  # two facts may end alike
+                    said = mixer.tokenizer.decode(tokens[choice.start : choice.end].tolist())
+                    before = mixer.tokenizer.decode(tokens[: told[0]].tolist())
+                    assert before.endswith(choice.told.removesuffix(said).strip())
+
+
+@torch.no_grad()
+def test_a_caller_is_half_heard_in_training_alone(mixer: Mixer) -> None:
+    trainee = trainee_of(mixer)
+    trainee.near = (trainee.near + 1) % CODES
+    columns = batched([mixer.call(seeded(1))], initial(trainee.lm.config)).columns
+    heard = trainee._with_slips(columns)
+    agents, callers = (heard[..., part] != columns[..., part] for part in (AGENT, USER))
+    assert 0 < agents.float().mean() < 0.1
+    assert 0.1 < callers.float().mean() < 0.9
+    assert torch.equal(heard[..., 0], columns[..., 0])
+    assert torch.equal(trainee.eval()._with_slips(columns), columns)
 
 
 def test_an_untrained_model_is_examined(mixer: Mixer) -> None:

@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from personaplex.samples.nano.recipe import lm_pass
-from personaplex.samples.nano.recipe.mix import Call, Kind, Mixer
+from personaplex.samples.nano.recipe.mix import Kind, Mixer
+from personaplex.samples.nano.recipe.timeline import Call
 from personaplex.samples.nano.recipe.trainee import NEVER, Trainee, batched
 
 CALLS = 24

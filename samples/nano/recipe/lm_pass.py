@@ -1,6 +1,6 @@
 """The language model as one stateless pass for training, on the parameters of `core.lm`; a test holds the two equal."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -14,18 +14,26 @@ from personaplex.core.nn.norm import RMSNorm
 from personaplex.core.nn.packed import heads_of
 from personaplex.core.nn.rotary import Rotation
 
+Watcher = Callable[[int, Tensor, Tensor], None]
 
-def hidden(columns: Tensor, lm: LM) -> Tensor:
-    """Columns int64 [B, T, 17] -> what predicts the columns behind them, [B, T, dim]; T columns fit in the window."""
+
+def hidden(columns: Tensor, lm: LM, watch: Watcher | None = None) -> Tensor:
+    """Columns int64 [B, T, 17] -> what predicts the columns behind them, [B, T, dim]; T columns fit in the window.
+
+    `watch` is told each layer's number, queries and keys, [B, H, T, D].
+    """
     config, steps = lm.config, columns.shape[1]
     if steps > config.window:
         raise ValueError(f"{steps} columns do not fit a window of {config.window}")
     rotation = Rotation.at(torch.arange(steps, device=columns.device)[None], config.head_dim)
     x = _embed(columns, lm)
     layers: Iterable[Any] = lm.temporal.layers
-    for layer in layers:
+    for number, layer in enumerate(layers):
         query, key, value = heads_of(F.linear(_norm(x, layer.norm1), layer.in_proj), config.num_heads)
-        seen = F.scaled_dot_product_attention(rotation(query), rotation(key), value, is_causal=True)
+        query, key = rotation(query), rotation(key)
+        if watch is not None:
+            watch(number, query, key)
+        seen = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         x = x + F.linear(seen.transpose(1, 2).flatten(2), layer.out_proj)
         gate, up = F.linear(_norm(x, layer.norm2), layer.linear_in).chunk(2, dim=-1)
         x = x + F.linear(F.silu(gate) * up, layer.linear_out)

@@ -24,12 +24,13 @@ from personaplex.core.lm.tokenizer import Tokenizer
 from personaplex.samples.nano.recipe import domain, workers
 from personaplex.samples.nano.recipe.exam import examine, questions
 from personaplex.samples.nano.recipe.freeze import read_codec
-from personaplex.samples.nano.recipe.mix import Call, Kind, Mixer
-from personaplex.samples.nano.recipe.trainee import PARTS, WEIGHTS, Batch, Lesson, Trainee, batched, embed_as, lm_config
+from personaplex.samples.nano.recipe.mix import Kind, Mixer
+from personaplex.samples.nano.recipe.timeline import Call
+from personaplex.samples.nano.recipe.trainee import PARTS, WEIGHTS, Batch, Lesson, Trainee, batched, lm_config
 
 SHARES = {Kind.QUESTIONS: 0.5, Kind.FACTS: 0.2, Kind.WHOLE: 0.3}
 BUCKET = 8  # batches that are drawn at once and sorted by length
-LESSONS = (Lesson.HEARING, Lesson.CALLS, Lesson.READING, Lesson.CALLS)  # step by step
+LESSONS = (Lesson.HEARING, Lesson.CALLS, Lesson.HEARING, Lesson.CALLS, Lesson.READING, Lesson.CALLS)  # step by step
 ROWS = {Lesson.HEARING: 8, Lesson.READING: 2, Lesson.CALLS: 1}  # that take about the time of a call
 REPORT, EXAM, KEEP = 25, 100, 50  # steps
 
@@ -80,7 +81,7 @@ def train(run: Path, course: Course) -> None:
     config = lm_config(mixer.tokenizer.vocab_size)
     initial = torch.tensor([config.text_vocab] + [config.audio_vocab] * (STREAMS - 1))
     trainee = Trainee(config, mixer.silence, len(domain.intents()))
-    embed_as(read_codec(run / "mimi.safetensors"), trainee.lm)
+    trainee.embed_as(read_codec(run / "mimi.safetensors"))
     learned = list(trainee.parameters())
     optimizer = torch.optim.AdamW(learned, lr=course.rate, betas=(0.9, 0.95), weight_decay=0.02, fused=True)
     step, file = 0, run / "lm.pt"
@@ -117,10 +118,11 @@ class Told:
         self._losses: dict[str, list[float]] = {}
 
     def add(self, lesson: Lesson, parts: Tensor) -> None:
-        """Add the losses of a step; those of what is read from prompts alone are a part of their own."""
+        """Add the losses of a step; that of what is read from prompts alone is a part of its own."""
         for name, value in zip(PARTS, parts.tolist(), strict=True):
             if value:
-                self._losses.setdefault("read" if lesson is Lesson.READING else name, []).append(value)
+                part = "read" if lesson is Lesson.READING and name == "text" else name
+                self._losses.setdefault(part, []).append(value)
 
     def taken(self) -> str:
         """Their means, which start afresh."""

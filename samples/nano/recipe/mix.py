@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -13,9 +13,8 @@ from personaplex.core.config import AGENT, DELAYS, PAD, STREAMS, USER
 from personaplex.core.engine.session import SILENCE_FRAMES
 from personaplex.core.lm.tokenizer import Tokenizer
 from personaplex.samples.nano.recipe import domain
-from personaplex.samples.nano.recipe.words import stream
+from personaplex.samples.nano.recipe.timeline import LONGEST, Call, Timeline, found, pieces, words_of
 
-LONGEST = 480  # frames of a live call
 TURN = 200  # frames that a question and its answer fit in
 GREETING_AT = (17, 20)  # frames after which the agent speaks first if nobody has
 CALLER_AT = (5, 12)
@@ -27,10 +26,7 @@ STOP = (6, 7)  # frames that the agent still speaks when the caller breaks in
 DRILL_VOICE = 6  # frames
 GREETING = ("", "name", "", "name", "")  # what is chosen where the agent says the parts of a greeting
 ANSWER = ("answer", "fact")
-SPEEDS = (0.85, 1.2)
-VARIED_SHARE = 0.6
 SCRAMBLED_SHARE = 0.5  # of what is heard alone
-BREAK = (1, 3)  # frames in which the line holds its sound
 ALONE_AT = (2, 12)  # frames before an utterance that is heard alone
 ALONE_AFTER = 8
 
@@ -41,97 +37,6 @@ class Kind(Enum):
     QUESTIONS = "questions"
     FACTS = "facts"
     WHOLE = "whole"
-
-
-@dataclass(frozen=True)
-class Heard:
-    """What a caller says in the frames from `start` to `end`: its words' pieces, and its intent or -1."""
-
-    start: int
-    end: int
-    words: tuple[int, ...]
-    intent: int
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Where the agent has to choose `what` it says: an "answer" (a sentence), a "name" or a "fact"."""
-
-    what: str
-    start: int
-    end: int
-
-
-@dataclass(frozen=True)
-class Call:
-    """frames: int64 [P + L, 17], of which the first P are the prompt."""
-
-    frames: Tensor
-    prompt: int
-    heard: tuple[Heard, ...] = ()
-    choices: tuple[Choice, ...] = ()
-
-
-class Timeline:
-    """The live part, filled from its start."""
-
-    def __init__(self, silence: Tensor, caller: dict[str, Any], phase: int, tokenizer: Tokenizer) -> None:
-        line = caller["line"]
-        self.murmurs = [said for said in caller["said"] if said["intent"] == domain.MURMUR]
-        self.frames = torch.full((LONGEST, STREAMS), PAD)
-        self.frames[:, AGENT] = silence
-        self.frames[:, USER] = line[(torch.arange(LONGEST) + phase) % len(line)].long()
-        self.heard: list[Heard] = []
-        self.choices: list[Choice] = []
-        self._silence = silence
-        self._tokenizer = tokenizer
-
-    def agent(self, text: str, unit: dict[str, Any], at: int, choice: str = "") -> int:
-        """The agent says a unit from frame `at` on; returns the frame behind it."""
-        codes = unit["codes"]
-        end = min(LONGEST, at + len(codes))
-        self.frames[at:end, AGENT] = codes[: end - at].long()
-        tokens = torch.tensor(stream(text, [1 + start for start in unit["starts"]], 1 + len(codes), self._tokenizer))
-        self.frames[at - 1 : end, 0] = tokens[: end - at + 1]
-        if choice:
-            self.choices.append(Choice(choice, at, end))
-        return end
-
-    def silence_agent(self, at: int) -> None:
-        """The agent says nothing from frame `at` on."""
-        self.frames[at:, AGENT] = self._silence
-        self.frames[at:, 0] = PAD
-
-    def caller(self, said: dict[str, Any], at: int, rng: random.Random | None = None) -> int:
-        """The caller says something from frame `at` on, varied by `rng`; returns the frame behind it."""
-        codes = said["codes"] if rng is None else varied(said["codes"], rng)
-        end = min(LONGEST, at + len(codes))
-        self.frames[at:end, USER] = codes[: end - at].long()
-        self.heard.append(Heard(at, end, pieces(said["text"], self._tokenizer), said["intent"]))
-        return end
-
-    def behind(self, prompt: Tensor, length: int) -> Call:
-        """The call of a prompt [P, 17] and the first `length` frames."""
-        first = len(prompt)
-        heard = [replace(it, start=it.start + first, end=it.end + first) for it in self.heard if it.end <= length]
-        said = (choice for choice in self.choices if choice.start < length and self.frames[choice.start, 0] != PAD)
-        choices = [replace(it, start=it.start + first, end=min(it.end, length) + first) for it in said]
-        return Call(torch.cat([prompt, self.frames[:length]]), first, tuple(heard), tuple(choices))
-
-
-def varied(codes: Tensor, rng: random.Random) -> Tensor:
-    """An utterance's codes said faster or slower, and broken for a moment: codes can't be changed in a finer way."""
-    speed = rng.uniform(*SPEEDS) if rng.random() < VARIED_SHARE else 1.0
-    kept = (torch.arange(round(len(codes) / speed)) * speed).long().clamp(max=len(codes) - 1)
-    if rng.random() < VARIED_SHARE:
-        gap, at = rng.randint(*BREAK), rng.randrange(len(kept))
-        kept[at : at + gap] = kept[max(0, at - 1)]
-    return codes[kept]
-
-
-def pieces(text: str, tokenizer: Tokenizer) -> tuple[int, ...]:
-    """The pieces of a text's words, without marks."""
-    return tuple(piece for word in text.split() for piece in tokenizer.encode(word.strip(".,?:")))
 
 
 class Mixer:
@@ -163,7 +68,7 @@ class Mixer:
         if kind is Kind.WHOLE and not is_told and rng.random() < SAMPLE_SHARE:
             role = domain.in_sample_manifest(desk, company, name)
         prompt = self._prompt(spoken if kind is Kind.WHOLE else spoken[:DRILL_VOICE], role)
-        return line.behind(prompt, length)
+        return self._of_kind(line.behind(prompt, length), desk)
 
     def utterance(self, rng: random.Random, *, held_out: bool = False) -> Call:
         """Something a caller says alone, without a prompt and without an answer."""
@@ -192,7 +97,12 @@ class Mixer:
             at = line.agent(before, agent[before], at) + 1
             at = line.agent(what, agent[what], at, choice) + rng.randint(2, 8)
         prompt = self._prompt(rng.choice(self.units["voices"][voice])[:DRILL_VOICE], role)
-        return line.behind(prompt, min(at, LONGEST))
+        return self._of_kind(line.behind(prompt, min(at, LONGEST)), desk)
+
+    def _of_kind(self, call: Call, desk: domain.Desk) -> Call:
+        """The call with the frame of its prompt that tells the desk's kind."""
+        words, places = words_of(call.frames[: call.prompt, 0], self.tokenizer)
+        return replace(call, kind=places[found(pieces(desk.kind, self.tokenizer), words)])
 
     def _prompt(self, voice: Tensor, role: str) -> Tensor:
         """The forced frames of a prompt, int64 [P, 17]."""

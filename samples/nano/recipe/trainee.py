@@ -1,6 +1,7 @@
 """What is trained: the small language model, beside it two heads that are thrown away, and their losses.
 
-The heads tell the caller's words and what the caller wants: a model that is to answer must have heard.
+The heads tell the caller's words and what the caller wants: a model that is to answer must have heard. Two attention
+heads are shown where to look in the prompt, which the model alone does not find out in so short a training.
 """
 
 import math
@@ -16,15 +17,25 @@ from personaplex.core.lm.model import LM
 from personaplex.core.mimi.codec import Mimi
 from personaplex.samples.nano.recipe import lm_pass
 from personaplex.samples.nano.recipe.freeze import CODEC
-from personaplex.samples.nano.recipe.mix import Call, columns
+from personaplex.samples.nano.recipe.mix import columns
+from personaplex.samples.nano.recipe.timeline import Call
 
 CONTEXT = 3000
-PARTS = ("text", "code0", "codes", "words", "wants")
-WEIGHTS = (1.0, 0.7, 1.0, 0.5, 0.5)
+PARTS = ("text", "code0", "codes", "words", "wants", "looks")
+WEIGHTS = (1.0, 0.7, 1.0, 0.5, 1.0, 0.5)
 PAD_WEIGHT, EPAD_WEIGHT = 0.5, 1.0  # less for PAD would make it speak where it should wait
 WORD_WEIGHT, CHOSEN_WEIGHT = 3.0, 10.0
 SLIPS = 0.04  # of the agent's codes, those that are read wrong, as the model's own will be now and then
 NOISE = 0.06  # of the caller's codes
+NEAR, NEAR_SHARE = 4, 0.15  # how many codes are like one, and the caller's codes that are read as one of them
+COARSE_SHARE = 0.5  # of the calls, those in which only some of the caller's codebooks are heard
+HOLES_SHARE, HOLES, HOLE = (
+    0.6,
+    0.04,
+    3,
+)  # calls with holes in the caller's sound, their starts a frame, and their frames
+SAYS_HEAD, KIND_HEAD = 0, 1  # which attention heads look for what is said, and for the company's kind
+KIND_LOOKS = 24  # places in a call from which the company's kind is looked for
 SPOKEN_SHARE = 0.35  # of the columns in which the agent speaks, those whose codes are learned
 SILENT_SHARE = 0.05
 WORDS_AFTER = 4  # frames behind an utterance in which its words may still be told
@@ -96,7 +107,7 @@ class Batch:
     """columns int64 [B, T, 17]. Of the columns behind, [B, T - 1]: `live` bool, and `weights` of their text.
 
     heard: frames int64 [H, L] of columns in the flattened [B, T - 1], their counts [H], words int64 [H, W], counts [H].
-    wants: int64 [B, T - 1], an intent or `NEVER`.
+    wants: int64 [B, T - 1], an intent or `NEVER`. looks: int64 [N, 4], call, head, column and the column it looks at.
     """
 
     lesson: Lesson
@@ -108,6 +119,7 @@ class Batch:
     words: Tensor
     counts: Tensor
     wants: Tensor
+    looks: Tensor
 
 
 def batched(calls: list[Call], initial: Tensor, lesson: Lesson = Lesson.CALLS) -> Batch:
@@ -117,6 +129,7 @@ def batched(calls: list[Call], initial: Tensor, lesson: Lesson = Lesson.CALLS) -
     live = torch.zeros(len(calls), longest, dtype=torch.bool)
     chosen = torch.zeros(len(calls), longest, dtype=torch.bool)
     wants = torch.full((len(calls), longest), NEVER)
+    looks = [torch.zeros(0, 4, dtype=torch.int64)]
     frames, words = [torch.zeros(0, dtype=torch.int64)], [torch.zeros(0, dtype=torch.int64)]
     for row, call in enumerate(calls):
         length = len(call.frames)
@@ -124,6 +137,7 @@ def batched(calls: list[Call], initial: Tensor, lesson: Lesson = Lesson.CALLS) -
         live[row, call.prompt : length] = True
         for choice in call.choices:
             chosen[row, choice.start : choice.end] = True
+        looks.append(_looks(row, call))
         for said in call.heard:
             last = min(length - 1, said.end + WORDS_AFTER)
             frames.append(torch.arange(said.start, last) + row * (longest - 1))
@@ -141,7 +155,15 @@ def batched(calls: list[Call], initial: Tensor, lesson: Lesson = Lesson.CALLS) -
         nn.utils.rnn.pad_sequence(words, batch_first=True)[1:],
         torch.tensor([len(part) for part in words[1:]]),
         wants[:, :-1],
+        torch.cat(looks),
     )
+
+
+def _looks(row: int, call: Call) -> Tensor:
+    """Where to look in a call: when it says what the prompt tells, and for the company's kind at any time."""
+    says = [(row, SAYS_HEAD, at - 1, source) for at, source in call.sources]
+    drawn = torch.randint(call.prompt, len(call.frames) - 1, (KIND_LOOKS,)).tolist() if call.kind >= 0 else []
+    return torch.tensor(says + [(row, KIND_HEAD, at, call.kind) for at in drawn], dtype=torch.int64).view(-1, 4)
 
 
 def _text_weights(text: Tensor, chosen: Tensor, live: Tensor, *, others: bool) -> Tensor:
@@ -158,6 +180,7 @@ class Trainee(nn.Module):
     """The language model with the heads that tell what was heard."""
 
     silence: Tensor
+    near: Tensor
 
     def __init__(self, config: LMConfig, silence: Tensor, intents: int) -> None:
         super().__init__()
@@ -166,12 +189,33 @@ class Trainee(nn.Module):
         self.told = nn.Linear(config.dim, config.text_vocab)
         self.wanted = nn.Linear(config.dim, intents)
         self.register_buffer("silence", silence, persistent=False)
+        alone = torch.arange(config.audio_vocab)[None, :, None]
+        self.register_buffer("near", alone.expand(8, -1, NEAR), persistent=False)
+
+    @torch.no_grad()
+    def embed_as(self, mimi: Mimi) -> None:
+        """Embed codes as the codec's words, and know which are alike."""
+        embed_as(mimi, self.lm)
+        levels = [
+            part.codebook(level)
+            for part in (mimi.quantizer.first, mimi.quantizer.rest)
+            for level in range(len(part.embedding_sum))
+        ]
+        self.near = torch.stack(
+            [torch.cdist(words, words).topk(1 + NEAR, largest=False).indices[:, 1:] for words in levels]
+        )
 
     def forward(self, batch: Batch) -> Tensor:
         """The losses of `PARTS`, 0 where the batch's lesson has none."""
-        context = lm_pass.hidden(self._with_slips(batch.columns[:, :-1]), self.lm)
+        looked: list[Tensor] = []
+
+        def watch(layer: int, query: Tensor, key: Tensor) -> None:
+            if layer == self.lm.config.num_layers // 2 and len(batch.looks):
+                looked.append(_look_loss(batch.looks, query, key))
+
+        context = lm_pass.hidden(self._with_slips(batch.columns[:, :-1]), self.lm, watch)
         nothing = context.new_zeros((), dtype=torch.float32)
-        parts = dict.fromkeys(PARTS, nothing)
+        parts = dict.fromkeys(PARTS, nothing) | {"looks": sum(looked, nothing)}
         if batch.lesson is not Lesson.HEARING:
             parts["text"] = self._text(context, batch)
         if batch.lesson is not Lesson.READING:
@@ -181,7 +225,9 @@ class Trainee(nn.Module):
         return torch.stack([parts[name] for name in PARTS])
 
     def _heard(self, context: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        wants = F.cross_entropy(self.wanted(context).float().flatten(0, 1), batch.wants.flatten(), ignore_index=NEVER)
+        asked = batch.wants != NEVER
+        wants = F.cross_entropy(self.wanted(context[asked]).float(), batch.wants[asked], reduction="sum")
+        wants = wants / asked.sum().clamp(min=1)
         told = self.told(context.flatten(0, 1)[batch.frames]).float().log_softmax(dim=-1).transpose(0, 1)
         words = F.ctc_loss(told, batch.words, batch.lengths, batch.counts, blank=PAD, zero_infinity=True)
         return words, wants
@@ -202,9 +248,34 @@ class Trainee(nn.Module):
         return levels[0], levels[1:].mean()
 
     def _with_slips(self, columns: Tensor) -> Tensor:
+        if not self.training:
+            return columns
         slipped = columns.clone()
+        slipped[..., USER] = self._half_heard(columns[..., USER])
         for part, share in ((AGENT, SLIPS), (USER, NOISE)):
-            codes = columns[..., part]
+            codes = slipped[..., part]
             wrong = torch.randint_like(codes, self.lm.config.audio_vocab)
             slipped[..., part] = torch.where(torch.rand(codes.shape) < share, wrong, codes)
-        return slipped if self.training else columns
+        return slipped
+
+    def _half_heard(self, codes: Tensor) -> Tensor:
+        """The caller's codes [B, T, 8] as another voice might have had them, coarser and with holes."""
+        count, steps, levels = codes.shape
+        like = self.near[
+            torch.arange(levels), codes.clamp(max=self.lm.config.audio_vocab - 1), torch.randint(NEAR, codes.shape)
+        ]
+        jitters = (torch.rand(codes.shape) < NEAR_SHARE) & (codes < self.lm.config.audio_vocab)
+        codes = torch.where(jitters, like, codes)
+        kept = torch.where(torch.rand(count) < COARSE_SHARE, torch.randint(1, levels, (count,)), levels)
+        starts = (torch.rand(count, steps) < HOLES) & (torch.rand(count, 1) < HOLES_SHARE)
+        holes = F.max_pool1d(F.pad(starts.float(), (HOLE - 1, 0)), HOLE, 1) > 0
+        unheard = holes[..., None] | (torch.arange(levels) >= kept[:, None, None])
+        return torch.where(unheard, self.lm.config.audio_vocab, codes)
+
+
+def _look_loss(looks: Tensor, query: Tensor, key: Tensor) -> Tensor:
+    """How little the heads look where `looks` [N, 4] says, by the queries and keys [B, H, T, D]."""
+    row, head, at, target = looks.T
+    scores = (query[row, head, at][:, None] * query.shape[-1] ** -0.5) @ key[row, head].mT
+    later = torch.arange(key.shape[2]) > at[:, None]
+    return F.cross_entropy(scores[:, 0].float().masked_fill(later, -torch.inf), target)

@@ -7,6 +7,7 @@ The codec sees about a second back, so an utterance's codes behind a second of i
 
 import argparse
 import random
+from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -42,7 +43,7 @@ LEAD = 18  # frames of silence before what is encoded
 TAIL = 2
 SEED = 5
 CALLERS, HELD_OUT = 240, 10
-SCRAMBLED_COUNT = 12
+SCRAMBLED_COUNT = 8
 LINE_FRAMES = 50
 
 
@@ -59,7 +60,8 @@ def encoded(samples: Samples, mimi: Mimi, line: Samples | None = None) -> Tensor
     frames = LEAD + -(-len(samples) // FRAME_SAMPLES) + TAIL
     whole = np.zeros(frames * FRAME_SAMPLES, np.float32) if line is None else line[: frames * FRAME_SAMPLES].copy()
     whole[LEAD * FRAME_SAMPLES :][: len(samples)] += samples
-    return mimi.encode_call(torch.from_numpy(whole))[LEAD:].short()
+    with torch.inference_mode():
+        return mimi.encode_call(torch.from_numpy(whole))[LEAD:].short().clone()
 
 
 def agent_utterance(text: str, voice: str, mimi: Mimi) -> dict[str, Any]:
@@ -89,7 +91,10 @@ def prompt_codes(voice: str, mimi: Mimi) -> list[Tensor]:
 
 
 def caller_part(mimi: Mimi, number: int, *, held_out: bool) -> dict[str, Any]:
-    """A caller, with something to say for every intent, and words to be heard."""
+    """A caller, with something to say for every intent, and words to be heard.
+
+    In training each utterance is another speaker's on the same line: what is heard shall depend on no voice.
+    """
     rng = random.Random(f"{held_out} {number}")  # noqa: S311 - variety, not secrets
     caller = Caller.drawn(rng)
     noise = np.random.default_rng([number, held_out])
@@ -100,7 +105,8 @@ def caller_part(mimi: Mimi, number: int, *, held_out: bool) -> dict[str, Any]:
         openers = domain.FIRST_OPENERS if rng.random() < 0.5 else domain.LATER_OPENERS
         text = f"{rng.choice(openers)} {asked}".strip() if index >= 0 else asked
         offset = np.zeros(rng.randrange(FRAME_SAMPLES), np.float32)
-        sound = np.concatenate([offset, caller.say(text)])
+        other = replace(Caller.drawn(rng), telephone=caller.telephone, noise=caller.noise)
+        sound = np.concatenate([offset, (caller if held_out else other).say(text)])
         line = caller.line((LEAD + TAIL + 1) * FRAME_SAMPLES + len(sound), noise)
         said.append({"intent": index, "text": text, "codes": encoded(sound, mimi, line), "start": len(offset)})
     line = caller.line((LEAD + LINE_FRAMES) * FRAME_SAMPLES, noise)
