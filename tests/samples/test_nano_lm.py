@@ -179,6 +179,8 @@ def test_what_the_prompt_tells_is_looked_for_where_it_stands(mixer: Mixer) -> No
             assert call.sources
             assert all(call.prompt <= at and tokens[at] == tokens[source] for at, source in call.sources)
             kind = mixer.tokenizer.decode(tokens[: call.prompt].tolist()).split("which is ")[1].split(" ", 1)[1]
+            desk = next(desk for desk in domain.ALL if kind.startswith(desk.kind))
+            assert {domain.intents()[place] for place in call.served} == {*desk.intents, *domain.EVERYWHERE.intents}
             assert kind.startswith(mixer.tokenizer.piece(int(tokens[call.kind])).removeprefix("▁"))
             for choice in call.choices:
                 told = [source for at, source in call.sources if choice.start <= at < choice.end]
@@ -193,12 +195,12 @@ def test_a_caller_is_half_heard_in_training_alone(mixer: Mixer) -> None:
     trainee = trainee_of(mixer)
     trainee.near = (trainee.near + 1) % CODES
     columns = batched([mixer.call(seeded(1))], initial(trainee.lm.config)).columns
-    heard = trainee._with_slips(columns)
+    heard = trainee._with_slips(columns, alone=True)
     agents, callers = (heard[..., part] != columns[..., part] for part in (AGENT, USER))
     assert 0 < agents.float().mean() < 0.1
     assert 0.1 < callers.float().mean() < 0.9
     assert torch.equal(heard[..., 0], columns[..., 0])
-    assert torch.equal(trainee.eval()._with_slips(columns), columns)
+    assert torch.equal(trainee.eval()._with_slips(columns, alone=True), columns)
 
 
 def test_an_untrained_model_is_examined(mixer: Mixer) -> None:

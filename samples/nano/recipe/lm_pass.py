@@ -14,13 +14,13 @@ from personaplex.core.nn.norm import RMSNorm
 from personaplex.core.nn.packed import heads_of
 from personaplex.core.nn.rotary import Rotation
 
-Watcher = Callable[[int, Tensor, Tensor], None]
+Watcher = Callable[[int, Tensor, Tensor, Tensor], None]
 
 
 def hidden(columns: Tensor, lm: LM, watch: Watcher | None = None) -> Tensor:
     """Columns int64 [B, T, 17] -> what predicts the columns behind them, [B, T, dim]; T columns fit in the window.
 
-    `watch` is told each layer's number, queries and keys, [B, H, T, D].
+    `watch` is told each layer's number, queries, keys and values, [B, H, T, D].
     """
     config, steps = lm.config, columns.shape[1]
     if steps > config.window:
@@ -32,7 +32,7 @@ def hidden(columns: Tensor, lm: LM, watch: Watcher | None = None) -> Tensor:
         query, key, value = heads_of(F.linear(_norm(x, layer.norm1), layer.in_proj), config.num_heads)
         query, key = rotation(query), rotation(key)
         if watch is not None:
-            watch(number, query, key)
+            watch(number, query, key, value)
         seen = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         x = x + F.linear(seen.transpose(1, 2).flatten(2), layer.out_proj)
         gate, up = F.linear(_norm(x, layer.norm2), layer.linear_in).chunk(2, dim=-1)

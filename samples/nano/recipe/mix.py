@@ -100,9 +100,11 @@ class Mixer:
         return self._of_kind(line.behind(prompt, min(at, LONGEST)), desk)
 
     def _of_kind(self, call: Call, desk: domain.Desk) -> Call:
-        """The call with the frame of its prompt that tells the desk's kind."""
+        """The call with the frame of its prompt that tells the desk's kind, and what is asked of such a desk."""
         words, places = words_of(call.frames[: call.prompt, 0], self.tokenizer)
-        return replace(call, kind=places[found(pieces(desk.kind, self.tokenizer), words)])
+        known = [*desk.intents, *domain.EVERYWHERE.intents]
+        served = tuple(place for place, intent in enumerate(domain.intents()) if intent in known)
+        return replace(call, kind=places[found(pieces(desk.kind, self.tokenizer), words)], served=served)
 
     def _prompt(self, voice: Tensor, role: str) -> Tensor:
         """The forced frames of a prompt, int64 [P, 17]."""

@@ -50,7 +50,7 @@ class Call:
     """frames: int64 [P + L, 17], of which the first P are the prompt.
 
     sources: of frames in which the agent says what the prompt tells, the prompt's frames that tell it.
-    kind: the prompt's frame that tells what kind of company it is, or -1.
+    kind: the prompt's frame that tells what kind of company it is, or -1. served: the intents that it has answers for.
     """
 
     frames: Tensor
@@ -59,6 +59,7 @@ class Call:
     choices: tuple[Choice, ...] = ()
     sources: tuple[tuple[int, int], ...] = ()
     kind: int = -1
+    served: tuple[int, ...] = ()
 
 
 class Timeline:

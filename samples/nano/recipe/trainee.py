@@ -1,12 +1,14 @@
 """What is trained: the small language model, beside it two heads that are thrown away, and their losses.
 
 The heads tell the caller's words and what the caller wants: a model that is to answer must have heard. Two attention
-heads are shown where to look in the prompt, which the model alone does not find out in so short a training.
+heads are shown where to look in the prompt, and one to say what it sees there, which the model alone does not find out
+in so short a training.
 """
 
 import math
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,27 +17,24 @@ from torch.nn import functional as F
 from personaplex.core.config import AGENT, DELAYS, EPAD, PAD, STREAMS, USER, DepthConfig, LMConfig
 from personaplex.core.lm.model import LM
 from personaplex.core.mimi.codec import Mimi
-from personaplex.samples.nano.recipe import lm_pass
+from personaplex.samples.nano.recipe import domain, lm_pass, looking
 from personaplex.samples.nano.recipe.freeze import CODEC
 from personaplex.samples.nano.recipe.mix import columns
 from personaplex.samples.nano.recipe.timeline import Call
 
 CONTEXT = 3000
-PARTS = ("text", "code0", "codes", "words", "wants", "looks")
-WEIGHTS = (1.0, 0.7, 1.0, 0.5, 1.0, 0.5)
+PARTS = ("text", "code0", "codes", "words", "wants", "looks", "copies")
+WEIGHTS = (1.0, 0.7, 1.0, 0.5, 1.0, 0.5, 1.0)
 PAD_WEIGHT, EPAD_WEIGHT = 0.5, 1.0  # less for PAD would make it speak where it should wait
 WORD_WEIGHT, CHOSEN_WEIGHT = 3.0, 10.0
 SLIPS = 0.04  # of the agent's codes, those that are read wrong, as the model's own will be now and then
 NOISE = 0.06  # of the caller's codes
 NEAR, NEAR_SHARE = 4, 0.15  # how many codes are like one, and the caller's codes that are read as one of them
 COARSE_SHARE = 0.5  # of the calls, those in which only some of the caller's codebooks are heard
-HOLES_SHARE, HOLES, HOLE = (
-    0.6,
-    0.04,
-    3,
-)  # calls with holes in the caller's sound, their starts a frame, and their frames
-SAYS_HEAD, KIND_HEAD = 0, 1  # which attention heads look for what is said, and for the company's kind
-KIND_LOOKS = 24  # places in a call from which the company's kind is looked for
+HOLES_SHARE, HOLE = 0.6, 3  # calls with holes in the caller's sound, and their frames
+HOLES = {True: 0.08, False: 0.25}  # at most so many a frame, where the caller is all that is heard and elsewhere
+WORD_SIZE = 4.0  # of what embeds a word, beside what embeds sounds: a small voice is lost in what the layers write
+INTENTS = len(domain.intents())
 SPOKEN_SHARE = 0.35  # of the columns in which the agent speaks, those whose codes are learned
 SILENT_SHARE = 0.05
 WORDS_AFTER = 4  # frames behind an utterance in which its words may still be told
@@ -68,6 +67,8 @@ def start(lm: LM) -> None:
             value.fill_(1)
         elif name in {"emb", "text_emb"}:
             value.normal_(0, 0.25)
+            if name == "text_emb":
+                value[_is_word(torch.arange(len(value)))] *= WORD_SIZE
         elif name.startswith("depth.") and name.endswith("emb"):
             value.normal_(0, 0.5)
         else:
@@ -108,6 +109,7 @@ class Batch:
 
     heard: frames int64 [H, L] of columns in the flattened [B, T - 1], their counts [H], words int64 [H, W], counts [H].
     wants: int64 [B, T - 1], an intent or `NEVER`. looks: int64 [N, 4], call, head, column and the column it looks at.
+    told: bool [B, T - 1], columns in which the prompt has words. served: bool [B, I], the intents asked of a company.
     """
 
     lesson: Lesson
@@ -120,6 +122,8 @@ class Batch:
     counts: Tensor
     wants: Tensor
     looks: Tensor
+    told: Tensor
+    served: Tensor
 
 
 def batched(calls: list[Call], initial: Tensor, lesson: Lesson = Lesson.CALLS) -> Batch:
@@ -137,7 +141,7 @@ def batched(calls: list[Call], initial: Tensor, lesson: Lesson = Lesson.CALLS) -
         live[row, call.prompt : length] = True
         for choice in call.choices:
             chosen[row, choice.start : choice.end] = True
-        looks.append(_looks(row, call))
+        looks.append(looking.looks(row, call))
         for said in call.heard:
             last = min(length - 1, said.end + WORDS_AFTER)
             frames.append(torch.arange(said.start, last) + row * (longest - 1))
@@ -156,24 +160,23 @@ def batched(calls: list[Call], initial: Tensor, lesson: Lesson = Lesson.CALLS) -
         torch.tensor([len(part) for part in words[1:]]),
         wants[:, :-1],
         torch.cat(looks),
+        (~live & (together[..., 0] != initial[0]) & _is_word(together[..., 0]))[:, :-1],
+        torch.stack([torch.isin(torch.arange(INTENTS), torch.tensor(call.served)) for call in calls]),
     )
-
-
-def _looks(row: int, call: Call) -> Tensor:
-    """Where to look in a call: when it says what the prompt tells, and for the company's kind at any time."""
-    says = [(row, SAYS_HEAD, at - 1, source) for at, source in call.sources]
-    drawn = torch.randint(call.prompt, len(call.frames) - 1, (KIND_LOOKS,)).tolist() if call.kind >= 0 else []
-    return torch.tensor(says + [(row, KIND_HEAD, at, call.kind) for at in drawn], dtype=torch.int64).view(-1, 4)
 
 
 def _text_weights(text: Tensor, chosen: Tensor, live: Tensor, *, others: bool) -> Tensor:
     """How much the tokens of a text stream [B, T] weigh; without `others`, those that are chosen alone."""
-    is_word = (text != PAD) & (text != EPAD)
+    is_word = _is_word(text)
     weights = torch.where(is_word & chosen, CHOSEN_WEIGHT, 0.0)
     if others:
         silent = torch.where(text == PAD, PAD_WEIGHT, EPAD_WEIGHT)
         weights = torch.where(is_word, weights.clamp(min=WORD_WEIGHT), silent)
     return weights * live
+
+
+def _is_word(text: Tensor) -> Tensor:
+    return (text != PAD) & (text != EPAD)
 
 
 class Trainee(nn.Module):
@@ -207,15 +210,20 @@ class Trainee(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """The losses of `PARTS`, 0 where the batch's lesson has none."""
-        looked: list[Tensor] = []
+        shown: dict[str, Tensor] = {}
 
-        def watch(layer: int, query: Tensor, key: Tensor) -> None:
-            if layer == self.lm.config.num_layers // 2 and len(batch.looks):
-                looked.append(_look_loss(batch.looks, query, key))
+        def watch(layer: int, query: Tensor, key: Tensor, value: Tensor) -> None:
+            if layer == self.lm.config.num_layers // 2 and batch.lesson is not Lesson.HEARING:
+                shown["looks"] = looking.look_loss(batch.looks, query, key)
+                layers: Any = self.lm.temporal.layers
+                out_proj = layers[layer].out_proj
+                shown["copies"] = self._copy_loss(batch, out_proj, value) + self._kind_loss(batch, out_proj, value)
 
-        context = lm_pass.hidden(self._with_slips(batch.columns[:, :-1]), self.lm, watch)
+        context = lm_pass.hidden(
+            self._with_slips(batch.columns[:, :-1], alone=batch.lesson is Lesson.HEARING), self.lm, watch
+        )
         nothing = context.new_zeros((), dtype=torch.float32)
-        parts = dict.fromkeys(PARTS, nothing) | {"looks": sum(looked, nothing)}
+        parts = dict.fromkeys(PARTS, nothing) | shown
         if batch.lesson is not Lesson.HEARING:
             parts["text"] = self._text(context, batch)
         if batch.lesson is not Lesson.READING:
@@ -223,6 +231,18 @@ class Trainee(nn.Module):
         if batch.lesson is Lesson.CALLS:
             parts["code0"], parts["codes"] = self._codes(context[batch.live], batch.columns[:, 1:][batch.live])
         return torch.stack([parts[name] for name in PARTS])
+
+    def _copy_loss(self, batch: Batch, out_proj: Tensor, value: Tensor) -> Tensor:
+        """How little of the prompt's words the head that looks for what is said would say, if it looked at them."""
+        said = looking.written(looking.SAYS_HEAD, value[:, looking.SAYS_HEAD][batch.told], out_proj)
+        return F.cross_entropy(F.linear(said, self.lm.text_linear).float(), batch.columns[:, :-1, 0][batch.told])
+
+    def _kind_loss(self, batch: Batch, out_proj: Tensor, value: Tensor) -> Tensor:
+        """How little the head that looks for the company's kind would tell what is asked of such a company."""
+        row, _, _, source = batch.looks[batch.looks[:, 1] == looking.KIND_HEAD].T
+        told = looking.written(looking.KIND_HEAD, value[row, looking.KIND_HEAD, source], out_proj)
+        asked: Tensor = self.wanted(told).float().log_softmax(dim=-1)
+        return -asked.masked_fill(~batch.served[row], -torch.inf).logsumexp(dim=-1).mean()
 
     def _heard(self, context: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         asked = batch.wants != NEVER
@@ -247,18 +267,18 @@ class Trainee(nn.Module):
         levels = each.unflatten(0, (8, -1)).mean(dim=1)
         return levels[0], levels[1:].mean()
 
-    def _with_slips(self, columns: Tensor) -> Tensor:
+    def _with_slips(self, columns: Tensor, *, alone: bool) -> Tensor:
         if not self.training:
             return columns
         slipped = columns.clone()
-        slipped[..., USER] = self._half_heard(columns[..., USER])
+        slipped[..., USER] = self._half_heard(columns[..., USER], HOLES[alone])
         for part, share in ((AGENT, SLIPS), (USER, NOISE)):
             codes = slipped[..., part]
             wrong = torch.randint_like(codes, self.lm.config.audio_vocab)
             slipped[..., part] = torch.where(torch.rand(codes.shape) < share, wrong, codes)
         return slipped
 
-    def _half_heard(self, codes: Tensor) -> Tensor:
+    def _half_heard(self, codes: Tensor, most: float) -> Tensor:
         """The caller's codes [B, T, 8] as another voice might have had them, coarser and with holes."""
         count, steps, levels = codes.shape
         like = self.near[
@@ -267,15 +287,7 @@ class Trainee(nn.Module):
         jitters = (torch.rand(codes.shape) < NEAR_SHARE) & (codes < self.lm.config.audio_vocab)
         codes = torch.where(jitters, like, codes)
         kept = torch.where(torch.rand(count) < COARSE_SHARE, torch.randint(1, levels, (count,)), levels)
-        starts = (torch.rand(count, steps) < HOLES) & (torch.rand(count, 1) < HOLES_SHARE)
+        starts = (torch.rand(count, steps) < most * torch.rand(count, 1)) & (torch.rand(count, 1) < HOLES_SHARE)
         holes = F.max_pool1d(F.pad(starts.float(), (HOLE - 1, 0)), HOLE, 1) > 0
         unheard = holes[..., None] | (torch.arange(levels) >= kept[:, None, None])
         return torch.where(unheard, self.lm.config.audio_vocab, codes)
-
-
-def _look_loss(looks: Tensor, query: Tensor, key: Tensor) -> Tensor:
-    """How little the heads look where `looks` [N, 4] says, by the queries and keys [B, H, T, D]."""
-    row, head, at, target = looks.T
-    scores = (query[row, head, at][:, None] * query.shape[-1] ** -0.5) @ key[row, head].mT
-    later = torch.arange(key.shape[2]) > at[:, None]
-    return F.cross_entropy(scores[:, 0].float().masked_fill(later, -torch.inf), target)
