@@ -18,6 +18,7 @@ from personaplex.samples.nano.recipe import domain, lm_pass
 from personaplex.samples.nano.recipe.exam import examine, questions
 from personaplex.samples.nano.recipe.freeze import CODEC
 from personaplex.samples.nano.recipe.mix import Kind, Mixer, columns
+from personaplex.samples.nano.recipe.slips import with_slips
 from personaplex.samples.nano.recipe.timeline import Call, varied
 from personaplex.samples.nano.recipe.tokenizer import VOCABULARY, sentences, words
 from personaplex.samples.nano.recipe.trainee import Lesson, Trainee, batched, embed_as
@@ -190,17 +191,20 @@ def test_what_the_prompt_tells_is_looked_for_where_it_stands(mixer: Mixer) -> No
                     assert before.endswith(choice.told.removesuffix(said).strip())
 
 
-@torch.no_grad()
-def test_a_caller_is_half_heard_in_training_alone(mixer: Mixer) -> None:
-    trainee = trainee_of(mixer)
-    trainee.near = (trainee.near + 1) % CODES
-    columns = batched([mixer.call(seeded(1))], initial(trainee.lm.config)).columns
-    heard = trainee._with_slips(columns, alone=True)
-    agents, callers = (heard[..., part] != columns[..., part] for part in (AGENT, USER))
-    assert 0 < agents.float().mean() < 0.1
+def test_callers_are_half_heard_and_the_agent_misspeaks_in_training(mixer: Mixer) -> None:
+    torch.manual_seed(0)
+    batch = batched([mixer.call(seeded(seed)) for seed in range(8)], initial(small(mixer.tokenizer.vocab_size)))
+    columns, live = batch.columns[:, 1:], batch.live
+    near = (torch.arange(CODES)[None, :, None].expand(8, -1, 1) + 1) % CODES
+    told = with_slips(columns, live, near, mixer.tokenizer.vocab_size, alone=False)
+    text, agents, callers = (told[..., part] != columns[..., part] for part in (0, AGENT, USER))
+    assert 0 < text.float().mean() < 0.1
+    assert not text[~live].any()
+    assert 0 < agents.float().mean() < 0.5
     assert 0.1 < callers.float().mean() < 0.9
-    assert torch.equal(heard[..., 0], columns[..., 0])
-    assert torch.equal(trainee.eval()._with_slips(columns, alone=True), columns)
+    unheard = told[..., USER] == CODES
+    assert unheard.any()
+    assert not unheard.all()
 
 
 def test_an_untrained_model_is_examined(mixer: Mixer) -> None:

@@ -161,8 +161,10 @@ class Mixer:
             wanted = rng.sample(domain.variable(desk), 1)
         else:
             count = 6 if kind is Kind.QUESTIONS else rng.choice((1, 2, 3))
-            wanted = rng.sample([*desk.intents, *desk.intents, domain.HOURS], count)
-            wanted += [domain.GOODBYE] if rng.random() < 0.4 else []
+            often = [*desk.intents, *desk.intents, domain.HOURS]
+            # A drill is cut where it gets too long: what comes last alone would hardly be learned.
+            wanted = rng.sample([*often, domain.HOURS, domain.GOODBYE] if kind is Kind.QUESTIONS else often, count)
+            wanted += [domain.GOODBYE] if rng.random() < 0.5 else []
         places = [known.index(one) for one in wanted]
         return [next(said for said in caller["said"] if said["intent"] == place) for place in places]
 

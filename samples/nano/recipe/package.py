@@ -2,7 +2,8 @@
 
     python -m personaplex.samples.nano.recipe.package RUN FOLDER
 
-The language model is kept in bfloat16. Voices are made by flite, which must be there.
+The language model is kept in bfloat16, and surer of itself than it was in training: the temperatures that fit the 7B
+are too high for so small a model. Voices are made by flite, which must be there.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from personaplex.samples.nano.recipe.freeze import CODEC, read_codec, stored
 from personaplex.samples.nano.recipe.trainee import lm_config
 from personaplex.samples.nano.recipe.units import AGENTS, prompt_sound, tone_and_silence
 
+SURER = {"text_linear": 2.0, "depth.heads_out": 2.0}  # logits times this are drawn at the temperature divided by it
 FILES = FilesConfig(lm="model.safetensors", mimi="mimi.safetensors", tokenizer="tokenizer.model")
 
 
@@ -29,7 +31,8 @@ def write(run: Path, folder: Path) -> None:
     """The model directory `folder` of the run in `run`."""
     (folder / "voices").mkdir(parents=True, exist_ok=True)
     kept = torch.load(run / "lm.pt", weights_only=True)["trainee"]
-    lm_values = {name.removeprefix("lm."): value for name, value in kept.items() if name.startswith("lm.")}
+    values = {name.removeprefix("lm."): value for name, value in kept.items() if name.startswith("lm.")}
+    lm_values = {name: value * SURER.get(name, 1.0) for name, value in values.items()}
     config = lm_config(len(lm_values["text_linear"]))
     lm = LM(config)
     lm.load_state_dict(lm_values)

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from personaplex.core.config import AGENT, DELAYS, EPAD, PAD, STREAMS, USER, DepthConfig, LMConfig
+from personaplex.core.config import AGENT, DELAYS, EPAD, PAD, STREAMS, DepthConfig, LMConfig
 from personaplex.core.lm.model import LM
 from personaplex.core.mimi.codec import Mimi
-from personaplex.samples.nano.recipe import domain, lm_pass, looking
+from personaplex.samples.nano.recipe import domain, lm_pass, looking, slips
 from personaplex.samples.nano.recipe.freeze import CODEC
 from personaplex.samples.nano.recipe.mix import columns
 from personaplex.samples.nano.recipe.timeline import Call
@@ -26,13 +26,8 @@ CONTEXT = 3000
 PARTS = ("text", "code0", "codes", "words", "wants", "looks", "copies")
 WEIGHTS = (1.0, 0.7, 1.0, 0.5, 1.0, 0.5, 1.0)
 PAD_WEIGHT, EPAD_WEIGHT = 0.5, 1.0  # less for PAD would make it speak where it should wait
-WORD_WEIGHT, CHOSEN_WEIGHT = 3.0, 10.0
-SLIPS = 0.04  # of the agent's codes, those that are read wrong, as the model's own will be now and then
-NOISE = 0.06  # of the caller's codes
-NEAR, NEAR_SHARE = 4, 0.15  # how many codes are like one, and the caller's codes that are read as one of them
-COARSE_SHARE = 0.5  # of the calls, those in which only some of the caller's codebooks are heard
-HOLES_SHARE, HOLE = 0.6, 3  # calls with holes in the caller's sound, and their frames
-HOLES = {True: 0.08, False: 0.25}  # at most so many a frame, where the caller is all that is heard and elsewhere
+WORD_WEIGHT, CHOSEN_WEIGHT = 3.0, 20.0
+DECIDED = 8  # frames after which the rest of an answer follows
 WORD_SIZE = 4.0  # of what embeds a word, beside what embeds sounds: a small voice is lost in what the layers write
 INTENTS = len(domain.intents())
 SPOKEN_SHARE = 0.35  # of the columns in which the agent speaks, those whose codes are learned
@@ -140,7 +135,8 @@ def batched(calls: list[Call], initial: Tensor, lesson: Lesson = Lesson.CALLS) -
         together[row, :length] = columns(call.frames, initial)
         live[row, call.prompt : length] = True
         for choice in call.choices:
-            chosen[row, choice.start : choice.end] = True
+            decided = choice.start + DECIDED if choice.what == "answer" else choice.end
+            chosen[row, choice.start : min(decided, choice.end)] = True
         looks.append(looking.looks(row, call))
         for said in call.heard:
             last = min(length - 1, said.end + WORDS_AFTER)
@@ -193,7 +189,7 @@ class Trainee(nn.Module):
         self.wanted = nn.Linear(config.dim, intents)
         self.register_buffer("silence", silence, persistent=False)
         alone = torch.arange(config.audio_vocab)[None, :, None]
-        self.register_buffer("near", alone.expand(8, -1, NEAR), persistent=False)
+        self.register_buffer("near", alone.expand(8, -1, slips.NEAR), persistent=False)
 
     @torch.no_grad()
     def embed_as(self, mimi: Mimi) -> None:
@@ -205,7 +201,7 @@ class Trainee(nn.Module):
             for level in range(len(part.embedding_sum))
         ]
         self.near = torch.stack(
-            [torch.cdist(words, words).topk(1 + NEAR, largest=False).indices[:, 1:] for words in levels]
+            [torch.cdist(words, words).topk(1 + slips.NEAR, largest=False).indices[:, 1:] for words in levels]
         )
 
     def forward(self, batch: Batch) -> Tensor:
@@ -219,9 +215,7 @@ class Trainee(nn.Module):
                 out_proj = layers[layer].out_proj
                 shown["copies"] = self._copy_loss(batch, out_proj, value) + self._kind_loss(batch, out_proj, value)
 
-        context = lm_pass.hidden(
-            self._with_slips(batch.columns[:, :-1], alone=batch.lesson is Lesson.HEARING), self.lm, watch
-        )
+        context = lm_pass.hidden(self._told(batch), self.lm, watch)
         nothing = context.new_zeros((), dtype=torch.float32)
         parts = dict.fromkeys(PARTS, nothing) | shown
         if batch.lesson is not Lesson.HEARING:
@@ -231,6 +225,13 @@ class Trainee(nn.Module):
         if batch.lesson is Lesson.CALLS:
             parts["code0"], parts["codes"] = self._codes(context[batch.live], batch.columns[:, 1:][batch.live])
         return torch.stack([parts[name] for name in PARTS])
+
+    def _told(self, batch: Batch) -> Tensor:
+        columns = batch.columns[:, :-1]
+        if not self.training:
+            return columns
+        alone = batch.lesson is Lesson.HEARING
+        return slips.with_slips(columns, batch.live, self.near, self.lm.config.text_vocab, alone=alone)
 
     def _copy_loss(self, batch: Batch, out_proj: Tensor, value: Tensor) -> Tensor:
         """How little of the prompt's words the head that looks for what is said would say, if it looked at them."""
@@ -266,28 +267,3 @@ class Trainee(nn.Module):
         each = F.cross_entropy(logits.float().flatten(0, 1), codes[spoken].T.flatten(), reduction="none")
         levels = each.unflatten(0, (8, -1)).mean(dim=1)
         return levels[0], levels[1:].mean()
-
-    def _with_slips(self, columns: Tensor, *, alone: bool) -> Tensor:
-        if not self.training:
-            return columns
-        slipped = columns.clone()
-        slipped[..., USER] = self._half_heard(columns[..., USER], HOLES[alone])
-        for part, share in ((AGENT, SLIPS), (USER, NOISE)):
-            codes = slipped[..., part]
-            wrong = torch.randint_like(codes, self.lm.config.audio_vocab)
-            slipped[..., part] = torch.where(torch.rand(codes.shape) < share, wrong, codes)
-        return slipped
-
-    def _half_heard(self, codes: Tensor, most: float) -> Tensor:
-        """The caller's codes [B, T, 8] as another voice might have had them, coarser and with holes."""
-        count, steps, levels = codes.shape
-        like = self.near[
-            torch.arange(levels), codes.clamp(max=self.lm.config.audio_vocab - 1), torch.randint(NEAR, codes.shape)
-        ]
-        jitters = (torch.rand(codes.shape) < NEAR_SHARE) & (codes < self.lm.config.audio_vocab)
-        codes = torch.where(jitters, like, codes)
-        kept = torch.where(torch.rand(count) < COARSE_SHARE, torch.randint(1, levels, (count,)), levels)
-        starts = (torch.rand(count, steps) < most * torch.rand(count, 1)) & (torch.rand(count, 1) < HOLES_SHARE)
-        holes = F.max_pool1d(F.pad(starts.float(), (HOLE - 1, 0)), HOLE, 1) > 0
-        unheard = holes[..., None] | (torch.arange(levels) >= kept[:, None, None])
-        return torch.where(unheard, self.lm.config.audio_vocab, codes)

@@ -42,7 +42,7 @@ OTHERS = (
 LEAD = 18  # frames of silence before what is encoded
 TAIL = 2
 SEED = 5
-CALLERS, HELD_OUT = 240, 10
+CALLERS, HELD_OUT = 400, 10
 SCRAMBLED_COUNT = 8
 LINE_FRAMES = 50
 
