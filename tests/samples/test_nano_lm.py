@@ -21,7 +21,7 @@ from personaplex.samples.nano.recipe.mix import Kind, Mixer, columns
 from personaplex.samples.nano.recipe.slips import with_slips
 from personaplex.samples.nano.recipe.timeline import Call, varied
 from personaplex.samples.nano.recipe.tokenizer import VOCABULARY, sentences, words
-from personaplex.samples.nano.recipe.trainee import Lesson, Trainee, batched, embed_as
+from personaplex.samples.nano.recipe.trainee import GREETS_WEIGHT, Lesson, Trainee, batched, embed_as
 from personaplex.samples.nano.recipe.words import stream, word_starts
 
 CODES = 16
@@ -159,7 +159,7 @@ def test_what_the_agent_chooses_starts_where_its_word_stands(mixer: Mixer) -> No
     assert words["fact"].removeprefix("▁") in told
 
 
-def test_what_is_read_is_in_the_prompt_and_nothing_else_is_learned_of_it(mixer: Mixer) -> None:
+def test_what_is_read_is_in_the_prompt_and_words_alone_are_learned_of_it(mixer: Mixer) -> None:
     for seed in range(10):
         call = mixer.reading(seeded(seed))
         told = mixer.tokenizer.decode(call.frames[: call.prompt, 0].tolist())
@@ -169,8 +169,9 @@ def test_what_is_read_is_in_the_prompt_and_nothing_else_is_learned_of_it(mixer: 
             said = mixer.tokenizer.decode(call.frames[choice.start : choice.end, 0].tolist())
             assert said.rstrip(".") in told
             chosen[choice.start : choice.end] = True
-        assert not (weights > 0)[~chosen[1:]].any()
-        assert (weights > 0).any()
+        words = torch.tensor([token not in (PAD, EPAD) for token in call.frames[1:, 0].tolist()])
+        assert torch.equal(weights > 0, words & (torch.arange(1, len(call.frames)) >= call.prompt))
+        assert (weights[words & ~chosen[1:]] < weights[words & chosen[1:]].max()).all()
 
 
 def test_what_the_prompt_tells_is_looked_for_where_it_stands(mixer: Mixer) -> None:
@@ -196,11 +197,11 @@ def test_callers_are_half_heard_and_the_agent_misspeaks_in_training(mixer: Mixer
     batch = batched([mixer.call(seeded(seed)) for seed in range(8)], initial(small(mixer.tokenizer.vocab_size)))
     columns, live = batch.columns[:, 1:], batch.live
     near = (torch.arange(CODES)[None, :, None].expand(8, -1, 1) + 1) % CODES
-    told = with_slips(columns, live, near, mixer.tokenizer.vocab_size, alone=False)
+    told = with_slips(columns, live, near, mixer.tokenizer.vocab_size, alone=False, deaf=True)
     text, agents, callers = (told[..., part] != columns[..., part] for part in (0, AGENT, USER))
     assert 0 < text.float().mean() < 0.1
     assert not text[~live].any()
-    assert 0 < agents.float().mean() < 0.5
+    assert 0.1 < agents.float().mean() < 0.9
     assert 0.1 < callers.float().mean() < 0.9
     unheard = told[..., USER] == CODES
     assert unheard.any()
@@ -261,6 +262,20 @@ def test_agent_is_silent_where_it_has_no_text_to_say(mixer: Mixer) -> None:
         said = torch.tensor([token not in (PAD, EPAD) for token in call.frames[:, 0].tolist()])
         # A word of several pieces may end later than its unit of one frame a word.
         assert not said[call.prompt :][~speaks[call.prompt :]].any()
+
+
+def test_the_moment_to_greet_weighs_where_the_agent_speaks_first(mixer: Mixer) -> None:
+    greeted = set()
+    for seed in range(20):
+        call = mixer.call(seeded(seed))
+        heard = [said.start for said in call.heard]
+        spoken = [at for at in range(call.prompt, len(call.frames)) if call.frames[at, 0] != PAD]
+        waits = spoken[0] < min(heard)
+        assert call.greets == (spoken[0] if waits else -1)
+        weights = batched([call], initial(small(mixer.tokenizer.vocab_size))).weights[0]
+        assert bool(weights[spoken[0] - 1] == GREETS_WEIGHT) == waits
+        greeted.add(waits)
+    assert greeted == {True, False}
 
 
 def test_nothing_held_out_is_in_training() -> None:

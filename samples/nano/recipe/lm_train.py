@@ -30,10 +30,7 @@ from personaplex.samples.nano.recipe.trainee import PARTS, WEIGHTS, Batch, Lesso
 
 SHARES = {Kind.QUESTIONS: 0.5, Kind.FACTS: 0.2, Kind.WHOLE: 0.3}
 BUCKET = 8  # batches that are drawn at once and sorted by length
-LESSONS = (
-    *(Lesson.HEARING, Lesson.CALLS, Lesson.HEARING, Lesson.CALLS),
-    *(Lesson.HEARING, Lesson.CALLS, Lesson.READING, Lesson.CALLS),
-)  # step by step
+LESSONS = (Lesson.READING, Lesson.CALLS, Lesson.HEARING, Lesson.CALLS, Lesson.READING, Lesson.CALLS)  # step by step
 ROWS = {Lesson.HEARING: 8, Lesson.READING: 2, Lesson.CALLS: 1}  # that take about the time of a call
 REPORT, EXAM, KEEP = 25, 100, 50  # steps
 

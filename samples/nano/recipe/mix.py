@@ -16,11 +16,11 @@ from personaplex.samples.nano.recipe import domain
 from personaplex.samples.nano.recipe.timeline import LONGEST, Call, Timeline, found, pieces, words_of
 
 TURN = 200  # frames that a question and its answer fit in
-GREETING_AT = (17, 20)  # frames after which the agent speaks first if nobody has
+GREETING_AT = (18, 18)  # frames after which the agent speaks first if nobody has
 CALLER_AT = (5, 12)
 TOLD_SHARE = 0.8  # of the calls, those whose prompt tells facts
 SAMPLE_SHARE = 0.5  # of the others, those whose prompt tells what the samples' does
-REPLY = (7, 9)  # frames from the caller's last to the agent's first
+REPLY = (7, 8)  # frames from the caller's last to the agent's first
 PAUSE = (6, 14)
 STOP = (6, 7)  # frames that the agent still speaks when the caller breaks in
 DRILL_VOICE = 6  # frames

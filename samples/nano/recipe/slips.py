@@ -10,7 +10,8 @@ from torch.nn import functional as F
 
 from personaplex.core.config import AGENT, EPAD, PAD, USER
 
-ASTRAY = 0.15  # of the frames of a call, at most, those from which on the agent has spoken other sounds
+ASTRAY = 0.2  # of the frames of a call, at most, those from which on the agent has spoken other sounds
+DEAF_SHARE = 0.7  # of the calls that only teach to read, those in which all of its sounds are others
 SLIPS = 0.04  # of the agent's codes, those that are read wrong
 WRONG_WORDS, STRAY_WORDS = 0.03, 0.002  # of the words of a call, and of its pauses, those that are read as another word
 WORDS_FROM = 260  # the first id behind signs and bytes
@@ -21,14 +22,17 @@ HOLES_SHARE, HOLE = 0.7, 3  # calls with holes in the caller's sound, and their 
 HOLES = {True: 0.1, False: 0.4}  # at most so many a frame, where the caller is all that is heard and elsewhere
 
 
-def with_slips(columns: Tensor, live: Tensor, near: Tensor, vocabulary: int, *, alone: bool) -> Tensor:
+def with_slips(
+    columns: Tensor, live: Tensor, near: Tensor, vocabulary: int, *, alone: bool, deaf: bool = False
+) -> Tensor:
     """Columns int64 [B, T, 17] with what goes wrong; `live` bool [B, T] are those of the call.
 
     near: int64 [8, audio vocabulary, N], the codes that are most like each. alone: the caller is all that is heard.
+    deaf: in most calls the agent hears nothing true of its own.
     """
     slipped = columns.clone()
     slipped[..., 0] = _misread(columns[..., 0], live, vocabulary)
-    slipped[..., AGENT] = _astray(columns[..., AGENT])
+    slipped[..., AGENT] = _astray(columns[..., AGENT], DEAF_SHARE if deaf else 0.0)
     slipped[..., USER] = _half_heard(columns[..., USER], near, HOLES[alone])
     for part, share in ((AGENT, SLIPS), (USER, NOISE)):
         codes = slipped[..., part]
@@ -44,14 +48,14 @@ def _misread(text: Tensor, live: Tensor, vocabulary: int) -> Tensor:
     return torch.where(wrong, torch.randint_like(text, WORDS_FROM, vocabulary), text)
 
 
-def _astray(codes: Tensor) -> Tensor:
+def _astray(codes: Tensor, deaf: float) -> Tensor:
     """The agent's codes [B, T, 8] with sounds of other times: what it says shall follow from its words and the prompt.
 
     The codes of training are the same each time and tell what comes next. A model that trusts them is lost once its own
     differ.
     """
     count, steps = codes.shape[:2]
-    holes = _holes(torch.rand(count, steps) < ASTRAY * torch.rand(count, 1))
+    holes = _holes(torch.rand(count, steps) < ASTRAY * torch.rand(count, 1)) | (torch.rand(count, 1) < deaf)
     return torch.where(holes[..., None], codes[:, torch.randperm(steps)], codes)
 
 

@@ -51,6 +51,7 @@ class Call:
 
     sources: of frames in which the agent says what the prompt tells, the prompt's frames that tell it.
     kind: the prompt's frame that tells what kind of company it is, or -1. served: the intents that it has answers for.
+    greets: the frame in which the agent, unasked, begins to speak, or -1.
     """
 
     frames: Tensor
@@ -60,6 +61,7 @@ class Call:
     sources: tuple[tuple[int, int], ...] = ()
     kind: int = -1
     served: tuple[int, ...] = ()
+    greets: int = -1
 
 
 class Timeline:
@@ -110,7 +112,13 @@ class Timeline:
         said = (choice for choice in self.choices if choice.start < length and self.frames[choice.start, 0] != PAD)
         choices = [replace(it, start=it.start + first, end=min(it.end, length) + first) for it in said]
         frames = torch.cat([prompt, self.frames[:length]])
-        return Call(frames, first, tuple(heard), tuple(choices), tuple(self._sources(frames, first, choices)))
+        sources = tuple(self._sources(frames, first, choices))
+        return Call(frames, first, tuple(heard), tuple(choices), sources, greets=self._greets(frames, first, heard))
+
+    def _greets(self, frames: Tensor, prompt: int, heard: Sequence[Heard]) -> int:
+        spoken = (frames[prompt:, 0] != PAD).nonzero()
+        first = prompt + int(spoken[0]) if len(spoken) else len(frames)
+        return first if first < min((said.start for said in heard), default=0) else -1
 
     def _sources(self, frames: Tensor, prompt: int, choices: Sequence[Choice]) -> Iterator[tuple[int, int]]:
         words, places = words_of(frames[:prompt, 0], self._tokenizer)

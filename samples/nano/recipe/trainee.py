@@ -25,6 +25,7 @@ from personaplex.samples.nano.recipe.timeline import Call
 CONTEXT = 3000
 PARTS = ("text", "code0", "codes", "words", "wants", "looks", "copies")
 WEIGHTS = (1.0, 0.7, 1.0, 0.5, 1.0, 0.5, 1.0)
+GREETS_WEIGHT = 30.0  # the moment at which the agent speaks first, which is hard to count out and must not be missed
 PAD_WEIGHT, EPAD_WEIGHT = 0.5, 1.0  # less for PAD would make it speak where it should wait
 WORD_WEIGHT, CHOSEN_WEIGHT = 3.0, 20.0
 DECIDED = 8  # frames after which the rest of an answer follows
@@ -145,6 +146,9 @@ def batched(calls: list[Call], initial: Tensor, lesson: Lesson = Lesson.CALLS) -
             if said.intent >= 0:
                 wants[row, said.end + WANTS_AT.start : min(length - 1, said.end + WANTS_AT.stop)] = said.intent
     weights = _text_weights(together[..., 0], chosen, live, others=lesson is Lesson.CALLS)
+    for row, call in enumerate(calls):
+        if lesson is Lesson.CALLS and call.greets >= 0:
+            weights[row, call.greets] = GREETS_WEIGHT
     return Batch(
         lesson,
         together,
@@ -162,13 +166,11 @@ def batched(calls: list[Call], initial: Tensor, lesson: Lesson = Lesson.CALLS) -
 
 
 def _text_weights(text: Tensor, chosen: Tensor, live: Tensor, *, others: bool) -> Tensor:
-    """How much the tokens of a text stream [B, T] weigh; without `others`, those that are chosen alone."""
+    """How much the tokens of a text stream [B, T] weigh; without `others`, the words alone."""
     is_word = _is_word(text)
-    weights = torch.where(is_word & chosen, CHOSEN_WEIGHT, 0.0)
-    if others:
-        silent = torch.where(text == PAD, PAD_WEIGHT, EPAD_WEIGHT)
-        weights = torch.where(is_word, weights.clamp(min=WORD_WEIGHT), silent)
-    return weights * live
+    weights = torch.where(chosen, CHOSEN_WEIGHT, WORD_WEIGHT)
+    silent = torch.where(text == PAD, PAD_WEIGHT, EPAD_WEIGHT) if others else torch.zeros(())
+    return torch.where(is_word, weights, silent) * live
 
 
 def _is_word(text: Tensor) -> Tensor:
@@ -230,8 +232,8 @@ class Trainee(nn.Module):
         columns = batch.columns[:, :-1]
         if not self.training:
             return columns
-        alone = batch.lesson is Lesson.HEARING
-        return slips.with_slips(columns, batch.live, self.near, self.lm.config.text_vocab, alone=alone)
+        alone, deaf = (batch.lesson is lesson for lesson in (Lesson.HEARING, Lesson.READING))
+        return slips.with_slips(columns, batch.live, self.near, self.lm.config.text_vocab, alone=alone, deaf=deaf)
 
     def _copy_loss(self, batch: Batch, out_proj: Tensor, value: Tensor) -> Tensor:
         """How little of the prompt's words the head that looks for what is said would say, if it looked at them."""
