@@ -50,7 +50,7 @@ def load_model(
 ) -> "Model":
     """Load a model, downloading what is missing. It sets torch's switches for rounding, for the whole process.
 
-    name: a hub id, a directory, or "tiny", which comes with the package.
+    name: a hub id, a directory, or "nano" or "tiny", which come with the package.
     device: "auto", "cuda", "cuda:N", "mps" or "cpu".
     dtype: "bfloat16", "float16" or "float32"; "auto" keeps the type that the weights are stored in.
     revision: a commit, tag or branch of the hub's model.

@@ -56,7 +56,7 @@ app = typer.Typer(
     cls=_Commands,
     help="Run PersonaPlex-7B offline: callers' WAVs in, the agent's WAVs and timestamped transcripts out.",
     epilog=(
-        "Example: personaplex offline --model tiny --input-wav CALL.wav --voice-prompt VOICE.wav tries a call without "
+        "Example: personaplex offline --model nano --input-wav CALL.wav --voice-prompt VOICE.wav tries a call without "
         "a download. Begin with `personaplex doctor`, which looks this machine over; `personaplex offline --help` has "
         "all options. Each can also be set as PERSONAPLEX_OPTION in the environment."
     ),

@@ -20,7 +20,7 @@ from personaplex.cli.main import command
 
 ROOT = Path(__file__).parents[1]
 TOP = ("api", "callers", "cli", "compare", "core", "exports", "prompts", "runs", "samples", "voices")
-FOR_A_CHECKOUT = "samples/nano/"  # a recipe to train with, and the codec that it has come to: no model yet
+FOR_A_CHECKOUT = "samples/nano/"  # the recipe of the packaged model nano
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -101,6 +101,9 @@ def test_wheel_holds_every_file_and_nothing_else(wheel: list[str], source: Path)
         "samples/calls/clinic.wav",
         "samples/calls/parcel.flac",
         "samples/manifest.jsonl",
+        "samples/models/nano/README.md",
+        "samples/models/nano/model.safetensors",
+        "samples/models/nano/voices/nano_f.wav",
         "samples/models/tiny/tokenizer.model",
         "samples/voices/agent_f.wav",
     ],

@@ -112,12 +112,12 @@ def _recording_facts(path: Path, model: str | None) -> dict[str, Any]:
 
 
 def _widths(model: str | None) -> dict[str, int]:
-    """The width of the published model, of the packaged one and of the chosen one, by name."""
+    """The width of the published model, of the packaged ones and of the chosen one, by name."""
     from personaplex.core.weights.published import HUB_MODEL
     from personaplex.runs.models.known import known_model
-    from personaplex.samples import tiny
+    from personaplex.samples.catalog import model_names
 
-    names = dict.fromkeys([HUB_MODEL, tiny.NAME, *([model] if model else [])])
+    names = dict.fromkeys([HUB_MODEL, *model_names(), *([model] if model else [])])
     return {name: known_model(name).config.lm.dim for name in names}
 
 

@@ -61,7 +61,7 @@ def is_directory(name: str, revision: str | None) -> bool:
             raise UsageError(f"--revision {revision}: a model directory has no revisions", "leave it out")
         return True
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
-        mend = f"give a directory, a hub id such as {HUB_MODEL}, or the name of a packaged model: tiny"
+        mend = f"give a directory, a hub id such as {HUB_MODEL}, or the name of a packaged model: nano or tiny"
         raise ModelError(f'there is no model "{name}"', mend)
     return False
 

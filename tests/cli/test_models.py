@@ -45,15 +45,17 @@ def rows(desk: Desk) -> Callable[[], dict[str, dict[str, Any]]]:
 
 
 class TestList:
-    def test_none_is_here_but_the_packaged_one(self, desk: Desk, rows: Callable[[], dict[str, dict[str, Any]]]) -> None:
+    def test_none_is_here_but_the_packaged_ones(
+        self, desk: Desk, rows: Callable[[], dict[str, dict[str, Any]]]
+    ) -> None:
         found = rows()
-        assert list(found) == ["tiny", HUB_MODEL, RL_MODEL, *KYUTAI]
-        assert [row["state"] for row in found.values()] == ["packaged", *["absent"] * 4]
-        assert [row["dtype"] for row in found.values()] == ["float32", *["bfloat16"] * 4]
-        assert [row["gated"] for row in found.values()] == [False, True, True, False, False]
+        assert list(found) == ["nano", "tiny", HUB_MODEL, RL_MODEL, *KYUTAI]
+        assert [row["state"] for row in found.values()] == [*["packaged"] * 2, *["absent"] * 4]
+        assert [row["dtype"] for row in found.values()] == ["bfloat16", "float32", *["bfloat16"] * 4]
+        assert [row["gated"] for row in found.values()] == [False, False, True, True, False, False]
         sizes = json.loads(desk.run("models", "info", "--json").out)
         assert found[HUB_MODEL]["parameters"] == sizes["lm_parameters"] + sizes["mimi"]
-        assert Path(found["tiny"]["path"]).is_dir()
+        assert all(Path(found[name]["path"]).is_dir() for name in ("nano", "tiny"))
         lines = desk.run("models", "list").out.splitlines()
         assert [line.split()[0] for line in lines] == list(found)
 
@@ -155,10 +157,11 @@ class TestFetch:
         desk.run("models", "fetch", "--quiet")
         assert disabled == [True]
 
-    def test_the_packaged_one(self, desk: Desk) -> None:
-        result = desk.run("models", "fetch", "tiny")
+    @pytest.mark.parametrize("name", ["nano", "tiny"])
+    def test_a_packaged_one(self, desk: Desk, name: str) -> None:
+        result = desk.run("models", "fetch", name)
         assert (result.code, result.out) == (2, "")
-        assert "nothing to fetch" in result.errors[0]
+        assert result.errors[0] == f"error: {name} comes with the package: there is nothing to fetch"
 
 
 class TestVerify:
@@ -171,6 +174,11 @@ class TestVerify:
         digest = json.loads(desk.run("models", "verify", "tiny", "--json").out)["weights_sha256"]
         assert digest == loaded_tiny("cpu").weights_sha256
         assert desk.run("models", "verify", "tiny").out == f"ok     tiny: made in memory; weights_sha256 {digest}\n"
+
+    def test_nano(self, desk: Desk) -> None:
+        result = desk.run("models", "verify", "nano")
+        assert (result.code, result.err) == (0, "")
+        assert [line.split()[0] for line in result.out.splitlines()] == ["ok"] * 3
 
     def test_a_whole_directory(self, desk: Desk, folder: Path) -> None:
         result = desk.run("models", "verify", "model")

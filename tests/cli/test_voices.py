@@ -97,7 +97,7 @@ class TestShow:
         facts = shown(desk, "voice.wav")
         assert (facts["kind"], facts["frames"], facts["seconds"]) == ("recording", 8, 0.6)
         assert (facts["sample_rate"], facts["channels"]) == (24_000, 1)
-        assert facts["fits"] == ["nvidia/personaplex-7b-v1", "tiny"]
+        assert facts["fits"] == ["nvidia/personaplex-7b-v1", "nano", "tiny"]
 
     @pytest.mark.parametrize(
         ("name", "reason"),

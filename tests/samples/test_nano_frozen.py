@@ -32,7 +32,7 @@ SMALL = MimiConfig(
 
 @pytest.fixture(scope="module")
 def frozen() -> Mimi:
-    return freeze.read_codec(SAMPLES / "nano" / "mimi.safetensors")
+    return freeze.read_codec(SAMPLES / "models" / "nano" / "mimi.safetensors")
 
 
 def test_what_is_stored_is_what_is_loaded(tmp_path: Path) -> None:

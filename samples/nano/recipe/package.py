@@ -23,7 +23,7 @@ from personaplex.samples.nano.recipe.freeze import CODEC, read_codec, stored
 from personaplex.samples.nano.recipe.trainee import lm_config
 from personaplex.samples.nano.recipe.units import AGENTS, prompt_sound, tone_and_silence
 
-SURER = {"text_linear": 2.0, "depth.heads_out": 2.0}  # logits times this are drawn at the temperature divided by it
+SURER = {"text_linear": 6.0, "depth.heads_out": 2.0}  # logits times this are drawn at the temperature divided by it
 FILES = FilesConfig(lm="model.safetensors", mimi="mimi.safetensors", tokenizer="tokenizer.model")
 
 

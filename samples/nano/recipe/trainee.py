@@ -166,11 +166,17 @@ def batched(calls: list[Call], initial: Tensor, lesson: Lesson = Lesson.CALLS) -
 
 
 def _text_weights(text: Tensor, chosen: Tensor, live: Tensor, *, others: bool) -> Tensor:
-    """How much the tokens of a text stream [B, T] weigh; without `others`, the words alone."""
+    """How much the tokens of a text stream [B, T] weigh; without `others`, words alone and what is behind chosen ones.
+
+    If that weighed less than the full stop in its place, names would be cut short.
+    """
     is_word = _is_word(text)
     weights = torch.where(chosen, CHOSEN_WEIGHT, WORD_WEIGHT)
     silent = torch.where(text == PAD, PAD_WEIGHT, EPAD_WEIGHT) if others else torch.zeros(())
-    return torch.where(is_word, weights, silent) * live
+    weights = torch.where(is_word, weights, silent)
+    ends = torch.zeros_like(is_word)
+    ends[:, 1:] = is_word[:, :-1] & ~is_word[:, 1:]
+    return torch.where(ends & chosen, CHOSEN_WEIGHT, weights) * live
 
 
 def _is_word(text: Tensor) -> Tensor:
