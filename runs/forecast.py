@@ -46,6 +46,11 @@ class Forecast:
 
 def forecast(request: BatchRequest) -> Forecast:
     """Plan a batch and size it up; raises PersonaplexError where nothing could be run."""
+    with request.source.told():
+        return _forecast(request)
+
+
+def _forecast(request: BatchRequest) -> Forecast:
     planned = plan_items(request.source, request.outputs)
     places = Places(planned.items, request)
     todo = choose_items(planned, request, None)
