@@ -1,11 +1,13 @@
 """Where something lies in a store: its URL, which is told without credentials."""
 
+import os
 import posixpath
 import re
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://(?P<rest>.*)", re.DOTALL)  # one letter is a drive of Windows
+_URL_AS_PATH = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/(?!$)")
 _PASSWORD = re.compile(r"(?<=://)[^\s/@:]*:[^\s/]*@")
 _QUERY = re.compile(r"(https?://[^\s?'\"<>]*)\?[^\s'\"<>]*", re.IGNORECASE)  # which signs an address
 
@@ -13,6 +15,12 @@ _QUERY = re.compile(r"(https?://[^\s?'\"<>]*)\?[^\s'\"<>]*", re.IGNORECASE)  # w
 def is_url(text: str) -> bool:
     """Whether a text is a URL rather than a path."""
     return _URL.fullmatch(text) is not None
+
+
+def url_of_path(path: Path) -> str | None:
+    """The URL that a path was made of, which has cost it a slash; None for other paths, and for what is here."""
+    match = _URL_AS_PATH.match(str(path))
+    return None if match is None or os.path.lexists(path) else f"{match[0]}/{str(path)[match.end() :]}"
 
 
 def without_secrets(text: str) -> str:
