@@ -2,22 +2,26 @@
 
 import hashlib
 import threading
-from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from personaplex.core.errors import InputError, StorageError
 from personaplex.core.storage.scratch import new_folder
-from personaplex.core.storage.store import fetch, pinned
+from personaplex.core.storage.store import AT_A_TIME, fetch, pinned
 from personaplex.core.storage.urls import Stored
 
 KEPT_BYTES = 2 * 2**30
 """Of copies that nobody reads at the time."""
 
 _LONGEST_SUFFIX = 20
+
+Item = TypeVar("Item")
 
 
 @dataclass(eq=False)
@@ -98,6 +102,32 @@ def fetched(stored: Stored) -> Iterator[Path]:
         raise InputError(error.what, error.mend) from error
     except InputError as error:
         raise InputError(error.what.replace(str(path), str(stored)), error.mend) from error
+
+
+def ahead_of(items: Iterable[Item], stored: Callable[[Item], Stored | None]) -> Iterator[Item]:
+    """The items in turn, while what is `stored` of those to come is fetched, several at a time."""
+    coming = iter(items)
+    ahead: deque[tuple[Item, Future[None] | None]] = deque()
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        for item in coming:
+            place = stored(item)
+            ahead.append((item, None if place is None else pool.submit(_try_to_fetch, place)))
+            if len(ahead) > AT_A_TIME:
+                yield _first(ahead)
+        while ahead:
+            yield _first(ahead)
+
+
+def _first(ahead: deque[tuple[Item, Future[None] | None]]) -> Item:
+    item, future = ahead.popleft()
+    if future is not None:
+        future.result()
+    return item
+
+
+def _try_to_fetch(stored: Stored) -> None:
+    with suppress(StorageError), _spool().held(stored):  # told when it is read
+        pass
 
 
 def fetched_version(stored: Stored) -> str | None:

@@ -11,11 +11,8 @@ from pathlib import Path
 
 from personaplex.core.errors import PersonaplexError
 from personaplex.core.storage.scratch import new_folder
-from personaplex.core.storage.store import Entry, fetch, listed
+from personaplex.core.storage.store import AT_A_TIME, Entry, fetch, listed
 from personaplex.core.storage.urls import Stored
-
-AT_A_TIME = 16
-"""Objects that are fetched at the same time, where there are many."""
 
 
 class StandIn:

@@ -19,6 +19,9 @@ from personaplex.core.storage.urls import Stored, without_secrets
 PAUSES = (0.5, 2.0)
 """Seconds before something is tried again."""
 
+AT_A_TIME = 16
+"""Objects that are fetched at the same time, where there are many."""
+
 _RENAMING = {"file", "local", "ftp", "sftp", "ssh", "smb", "hdfs", "webhdfs", "arrow_hdfs"}  # where files grow
 _READ_ONLY = {"http", "https", "github", "zip", "tar", "libarchive", "data"}
 _FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, NotImplementedError, ValueError)

@@ -108,6 +108,7 @@ def calls(desk: Desk, bucket: Bucket) -> Bucket:
     desk.sound("calls/b #?%20::é=[1]*+&.wav", desk.noise(0.2, seed=9))
     for path in sorted((desk.folder / "calls").iterdir()):
         bucket.system.pipe_file(f"bucket/calls/{path.name}", path.read_bytes())
+    bucket.system.pipe_file("bucket/calls/", b"")  # as consoles mark a folder
     assert desk.batch("calls", *OPTIONS, out="here").code == 0
     return bucket
 
