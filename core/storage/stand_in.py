@@ -11,7 +11,7 @@ from pathlib import Path
 
 from personaplex.core.errors import PersonaplexError
 from personaplex.core.storage.scratch import new_folder
-from personaplex.core.storage.store import AT_A_TIME, Entry, fetch, listed
+from personaplex.core.storage.store import AT_A_TIME, Entry, MissingError, fetch, listed
 from personaplex.core.storage.urls import Stored
 
 
@@ -50,7 +50,7 @@ class StandIn:
         return Stored((self.root / name).url, None if entry is None else entry.version)
 
     def fetch(self, paths: Iterable[Path]) -> None:
-        """Put the content of objects into their files; raises StorageError."""
+        """Put the content of objects into their files; those that are gone by now lose them. Raises StorageError."""
         wanted = [path for path in dict.fromkeys(paths) if path in self.objects]
         if not wanted:
             return
@@ -59,7 +59,10 @@ class StandIn:
                 pass
 
     def _fetch(self, path: Path) -> None:
-        fetch(self.stored(path), path, self.objects[path].size)
+        try:
+            fetch(self.stored(path), path)
+        except MissingError:  # another run has removed it
+            path.unlink(missing_ok=True)
 
     @contextmanager
     def told(self) -> Iterator[None]:

@@ -93,14 +93,12 @@ def pinned(stored: Stored) -> Stored:
     return replace(stored, version=_tried(stored, ask).version)
 
 
-def fetch(stored: Stored, path: Path, size: int | None = None) -> None:
-    """Copy an object of `size` bytes, if that is known, to a file here; it is whole or not there."""
+def fetch(stored: Stored, path: Path) -> None:
+    """Copy an object to a file here; it is whole or not there."""
     part = temporary(path)
 
     def get(system: Any, name: str) -> None:
         system.get_file(name, str(part))
-        if size is not None and part.stat().st_size != size:
-            raise OSError(f"only {part.stat().st_size:,} of {size:,} bytes came")
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

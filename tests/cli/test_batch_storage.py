@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 import pytest
 
+from personaplex.api import Answer, Call, Settings, load_model
 from personaplex.core.storage import store
 from personaplex.runs.planning.outlet import Outlet
 
@@ -260,3 +261,16 @@ def test_an_empty_address(desk: Desk, calls: Bucket) -> None:
     missing = desk.batch(f"{calls.url}/nothing.jsonl", out="out")
     assert missing.code == 3
     assert f"{calls.url}/nothing.jsonl: is not there" in missing.err
+
+
+def test_programs_read_stores_too(desk: Desk, calls: Bucket) -> None:
+    settings = Settings(voice_prompt="voice.wav")
+    model = load_model("tiny", device="cpu")
+    here, there = (
+        {one.id: one.transcript["tokens_sha256"] for one in model.answers(source, settings) if isinstance(one, Answer)}
+        for source in ("calls", f"{calls.url}/calls")
+    )
+    assert sorted(there) == sorted(NAMES)
+    assert there == here
+    alone = model.answer(Call(f"{calls.url}/calls/{NAMES[1]}.wav"), settings)
+    assert alone.transcript["input"]["path"] == f"{calls.url}/calls/{NAMES[1]}.wav"
