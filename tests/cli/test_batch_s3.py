@@ -150,6 +150,17 @@ def test_killed_and_taken_up_again(desk: Desk, calls: Bucket, requests: Requests
     assert without_source(made) == without_source(desk.tree("here"))
 
 
+@pytest.mark.parametrize("shares", [("1/2", "2/2"), ("1/1", "1/1")])
+def test_two_at_the_same_time(desk: Desk, calls: Bucket, shares: tuple[str, str]) -> None:
+    arguments = desk.batch_arguments("s3://bucket/calls", *OPTIONS, out="s3://bucket/out")
+    running = [desk.spawn(*arguments, "--shard", share) for share in shares]
+    for child in running:
+        with child:
+            assert (child.communicate()[1], child.returncode) == ("", 0)
+    made = {name: content for name, content in calls.tree().items() if not name.startswith("results.shards/")}
+    assert without_source(made) == without_source(desk.tree("here"))
+
+
 def test_a_bucket_that_vanishes(desk: Desk, calls: Bucket) -> None:
     slow = "import personaplex.runs.planning.outlet as o; w = o.Outlet.written\n"
     gone = (
