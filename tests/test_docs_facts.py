@@ -26,7 +26,7 @@ from personaplex.core.answers.exports import EXPORTERS, Transcript
 from personaplex.core.audio import activity, levels, power
 from personaplex.core.config import FRAME_RATE, PERSONAPLEX_7B, seconds
 from personaplex.core.corpus import expect, manifest, results
-from personaplex.core.errors import InputError, ModelError, PersonaplexError, UsageError, VoiceError
+from personaplex.core.errors import InputError, ModelError, PersonaplexError, StorageError, UsageError, VoiceError
 from personaplex.core.machine import memory
 from personaplex.core.measures import bootstrap, events, figures, pooled, tracks
 from personaplex.core.measures import rows as measures
@@ -301,7 +301,7 @@ def test_exit_codes() -> None:
 
 
 def kinds() -> list[type[PersonaplexError]]:
-    return [InputError, UsageError, ModelError, VoiceError]
+    return [InputError, UsageError, ModelError, VoiceError, StorageError]
 
 
 def test_kinds_of_failures() -> None:
