@@ -138,7 +138,12 @@ Config = Annotated[
 
 ModelName = Annotated[
     str | None,
-    option("--model", panel=MODEL, show_default="the published 7B", help="Hub id, directory, or packaged model: nano, tiny."),
+    option(
+        "--model",
+        panel=MODEL,
+        show_default="the published 7B",
+        help="Hub id, directory, or packaged model: nano, tiny.",
+    ),
 ]
 HubRepo = Annotated[str | None, option("--hf-repo", panel=MODEL, help="Hub id, as moshi.offline has it.")]
 Revision = Annotated[str | None, option("--revision", panel=MODEL, help="Commit, tag or branch of the hub's model.")]

@@ -44,6 +44,11 @@ class Outcome:
 
 def run_batch(request: BatchRequest, observer: Observer) -> Outcome:
     """Run a batch; raises PersonaplexError where nothing can be run. Items that fail are counted, logged and told."""
+    with request.source.told():
+        return _run_batch(request, observer)
+
+
+def _run_batch(request: BatchRequest, observer: Observer) -> Outcome:
     begun = time.perf_counter()
     planned = plan_items(request.source, request.outputs)
     for warning in (*planned.warnings, *planned.passed_over.surprising()):
@@ -58,7 +63,7 @@ def run_batch(request: BatchRequest, observer: Observer) -> Outcome:
     planned, voices = locate_voices(planned, source.voice_folder, chosen, located)
     todo = choose_items(planned, request, located)
     sweep(item.paths for item in todo.all)
-    ledger = Ledger(output, planned.order, Counts(items=len(todo.all) + len(todo.refused)))
+    ledger = Ledger(output, planned.order, Counts(items=len(todo.all) + len(todo.refused)), source.outlet)
     for _, row in todo.done:
         ledger.skipped(row)
     for refused in todo.refused:
@@ -96,6 +101,8 @@ def _run_items(
     run = Run.of(model, plan.slots, plan.sampling, plan.align, request.outputs)
     started = Started(datetime.now(UTC).isoformat(timespec="seconds"), request.command, os.getcwd(), request.shard)
     write_record(request.source.output, run_record(request, run, passed_over, started))
+    if request.source.outlet is not None:
+        request.source.outlet.send_run()
     delivery = _Delivery({item.item.id: item for item in items}, run, started.started, places, ledger)
 
     def watch(calls: Sequence[Live]) -> None:
@@ -140,10 +147,10 @@ class _Delivery:
     def deliver(self, response: Response) -> None:
         """Write a response's files, on whatever thread; raises InputError."""
         item = self.items[response.job.id]
-        make_folder(item.paths.wav.parent)
-        self._places.refuse_foreign(item)
-        seconds = sum(response.seconds.values())
-        document = write(response, self._run, item.paths, item.item.source, self._started, seconds, clears=True)
+        source, seconds = item.item.source, sum(response.seconds.values())
+        document = self._places.written(
+            item, lambda: write(response, self._run, item.paths, source, self._started, seconds, clears=True)
+        )
         self._written.append((done_row(item.item, document), response.info.duration))
 
     def record(self) -> None:

@@ -8,6 +8,7 @@ from personaplex.core.engine.call import live_calls
 from personaplex.core.engine.job import Job, NamedVoice, Prompt
 from personaplex.core.engine.prompt_length import PromptLength
 from personaplex.core.errors import InputError, PersonaplexError
+from personaplex.core.storage.spool import ahead_of
 from personaplex.core.weights.model import Model
 from personaplex.runs.choices import Alignment, LongAudio
 from personaplex.runs.planning.planned import PlannedItem
@@ -37,7 +38,7 @@ def make_jobs(
         if isinstance(known, NamedVoice):
             make_prompt(known, text, model)
     jobs = []
-    for item in items:
+    for item in ahead_of(items, lambda item: item.item.stored):
         try:
             refuse(item)
             jobs.append(_job(item, loaded[item.voice], options, model))

@@ -32,7 +32,9 @@ Outputs = Annotated[
 ]
 ModelName = Annotated[
     str | None,
-    o.option("--model", panel=o.MODEL, show_default="as recorded", help="Hub id, directory, or packaged model: nano, tiny."),
+    o.option(
+        "--model", panel=o.MODEL, show_default="as recorded", help="Hub id, directory, or packaged model: nano, tiny."
+    ),
 ]
 Device = Annotated[
     str | None, o.option("--device", panel=o.MODEL, show_default="as recorded", help="auto, cuda, cuda:N, mps or cpu.")
