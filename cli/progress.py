@@ -32,7 +32,23 @@ class Progress(Protocol):
         """So many calls have failed so far."""
 
     def update(self, calls: Sequence[Standing]) -> None:
-        """The calls in the slots are one frame further."""
+        """So far are calls in the slots."""
+
+
+class Steps:
+    """How much further calls are each time they are told of."""
+
+    def __init__(self) -> None:
+        self._done: dict[str, int] = {}
+
+    def made(self, calls: Sequence[Standing]) -> int:
+        """Frames since they were told of last; fewer than none where a call has begun again."""
+        steps = 0
+        for call in calls:
+            steps += call.done - self._done.pop(call.id, 0)
+            if call.done < call.total:
+                self._done[call.id] = call.done
+        return steps
 
 
 class Line(tqdm):  # type: ignore[misc] # tqdm comes without types
@@ -66,6 +82,7 @@ class Lines:
 
     def __init__(self, frames: int) -> None:
         self._line = Line(frames)
+        self._steps = Steps()
 
     def __enter__(self) -> "Lines":
         return self
@@ -79,8 +96,8 @@ class Lines:
             self._line.set_description_str(f"calls, {count:,} failed", refresh=False)
 
     def update(self, calls: Sequence[Standing]) -> None:
-        """The calls in the slots are one frame further."""
-        self._line.update(len(calls))
+        """So far are calls in the slots."""
+        self._line.update(self._steps.made(calls))
 
 
 class RealTimeColumn(rich.ProgressColumn):
@@ -106,6 +123,7 @@ class Bars:
             disable=not shown,
         )
         self._tasks: dict[str, rich.TaskID] = {}
+        self._steps = Steps()
         self._overall = None if frames is None else self._progress.add_task("all calls", total=frames)
 
     def __enter__(self) -> "Bars":
@@ -121,11 +139,11 @@ class Bars:
             self._progress.update(self._overall, description=f"all calls, {count:,} failed")
 
     def update(self, calls: Sequence[Standing]) -> None:
-        """Show the calls in the slots, one frame further."""
+        """Show how far calls in the slots are."""
         if self._progress.disable:
             return
         if self._overall is not None:
-            self._progress.advance(self._overall, len(calls))
+            self._progress.advance(self._overall, self._steps.made(calls))
         for call in calls:
             self._follow(*call)
 

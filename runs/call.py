@@ -18,8 +18,8 @@ from personaplex.core.engine.live import run_live
 from personaplex.core.errors import UsageError
 from personaplex.core.files import check_utf8
 from personaplex.core.sampling.draw import Sampling
-from personaplex.runs.batch import standings
 from personaplex.runs.choices import Alignment, LongAudio, Pace
+from personaplex.runs.delivery import standings
 from personaplex.runs.jobs import make_prompt, refuse_long
 from personaplex.runs.models.located import ModelOptions, locate_model
 from personaplex.runs.observer import Observer, Standing

@@ -1,6 +1,6 @@
 """From planned items to the engine's jobs: frames counted, voices loaded, prompts made into tokens."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from personaplex.core.audio import reading
@@ -11,6 +11,8 @@ from personaplex.core.errors import InputError, PersonaplexError
 from personaplex.core.storage.spool import ahead_of
 from personaplex.core.weights.model import Model
 from personaplex.runs.choices import Alignment, LongAudio
+from personaplex.runs.models.located import LocatedModel
+from personaplex.runs.planning.plan import find_voices
 from personaplex.runs.planning.planned import PlannedItem
 from personaplex.runs.planning.request import CallOptions
 from personaplex.voices.loading import load_voice
@@ -33,19 +35,26 @@ def make_jobs(
     leaves nothing of the context to the calls.
     """
     loaded = {voice: voice_or_error(path, model) for voice, path in voices.items()}
-    for text, voice in dict.fromkeys((item.text, item.voice) for item in items if is_of_options(item)):
-        known = loaded[voice]
-        if isinstance(known, NamedVoice):
-            make_prompt(known, text, model)
+    check_prompts(((item.text, item.voice) for item in items if is_of_options(item)), loaded, model)
     jobs = []
     for item in ahead_of(items, lambda item: item.item.stored):
         try:
             refuse(item)
-            jobs.append(_job(item, loaded[item.voice], options, model))
+            jobs.append(make_job(item, loaded[item.voice], options, model))
         except PersonaplexError as error:
             if failed(item, error):
                 return []
     return jobs
+
+
+def check_prompts(
+    prompts: Iterable[tuple[str, str]], loaded: Mapping[str, NamedVoice | PersonaplexError], model: Model
+) -> None:
+    """Raise UsageError for one of these texts and voices that leaves nothing of the context to the calls."""
+    for text, voice in dict.fromkeys(prompts):
+        known = loaded[voice]
+        if isinstance(known, NamedVoice):
+            make_prompt(known, text, model)
 
 
 def planned_frames(item: PlannedItem) -> int:
@@ -83,7 +92,16 @@ def voice_or_error(path: Path, model: Model) -> NamedVoice | PersonaplexError:
         return error
 
 
-def _job(item: PlannedItem, voice: NamedVoice | PersonaplexError, options: CallOptions, model: Model) -> Job:
+def voices_of(
+    names: Iterable[str], folder: Path | None, located: LocatedModel, model: Model
+) -> dict[str, NamedVoice | PersonaplexError]:
+    """Voices, each looked for in `folder` first, or why one is none."""
+    paths, missing = find_voices(names, folder, (), located)
+    return {**{name: voice_or_error(path, model) for name, path in paths.items()}, **missing}
+
+
+def make_job(item: PlannedItem, voice: NamedVoice | PersonaplexError, options: CallOptions, model: Model) -> Job:
+    """The job of an item; raises PersonaplexError where its input or voice can't be used."""
     row = item.item.row
     frames = planned_frames(item)
     if isinstance(voice, PersonaplexError):

@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from personaplex.core.corpus.items import Item, Refused
 from personaplex.core.corpus.results import ResultRow, failed_row, merge_results
@@ -15,6 +16,14 @@ from personaplex.runs.planning.outlet import Outlet
 FLUSH_SECONDS = 20.0
 
 log = logging.getLogger(__name__)
+
+
+class Written(NamedTuple):
+    """A call whose files are written: its row, its seconds of sound, and those that it spent in its slot."""
+
+    row: ResultRow
+    duration: float
+    live: float
 
 
 @dataclass
@@ -57,10 +66,11 @@ class Ledger:
         self.counts.flagged += bool(row["flags"])
         self._rows[row["id"]] = row
 
-    def done(self, row: ResultRow, duration: float) -> None:
-        """What is done now, of `duration` seconds."""
+    def done(self, written: Written) -> None:
+        """What is done now."""
+        row = written.row
         self.counts.done += 1
-        self.counts.audio_seconds = round(self.counts.audio_seconds + duration, 3)
+        self.counts.audio_seconds = round(self.counts.audio_seconds + written.duration, 3)
         self._add(row)
         for warning in row["warnings"]:
             log.warning("%s", shown(f"{row['id']}: {warning}"))

@@ -44,7 +44,7 @@ class Observer:
         yield
 
     def ticked(self, calls: Sequence[Standing]) -> None:
-        """These calls, those in the slots, are one frame further."""
+        """So far are calls in the slots: of one engine all of them after each frame, of several now and then."""
 
     def failed(self, count: int) -> None:
         """So many items have failed so far."""

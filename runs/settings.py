@@ -18,7 +18,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from personaplex.core.answers.outputs import OutputOptions, Run
+from personaplex.core.answers.outputs import OutputOptions
+from personaplex.core.answers.transcript import EngineInfo, ModelInfo
 from personaplex.core.corpus.items import PassedOver
 from personaplex.core.corpus.results import RUN, SCHEMA, write_run
 from personaplex.core.corpus.sources import Product
@@ -126,13 +127,27 @@ class SourceSettings:
 
 
 @dataclass(frozen=True)
+class Worker:
+    """Where calls were run: a device's name and kind, the machine that it is in, and its slots."""
+
+    name: str
+    node: str
+    kind: str
+    slots: int
+
+
+@dataclass(frozen=True)
 class Started:
-    """What differs from run to run: the time (ISO 8601), the command line, the folder and the share of the items."""
+    """What differs from run to run: the time (ISO 8601), the command line, the folder and the share of the items.
+
+    `devices` are those that calls were run on.
+    """
 
     started: str
     command: tuple[str, ...]
     folder: str
     shard: tuple[int, int]
+    devices: tuple[Worker, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -143,9 +158,11 @@ class RunRecord(CallSettings, SourceSettings):
     volatile: Started
 
 
-def run_record(request: BatchRequest, run: Run, passed_over: PassedOver, started: Started) -> RunRecord:
-    """The record of a batch that runs `request` as `run`."""
-    source, outputs, options, engine = request.source, request.outputs, request.model, run.engine
+def run_record(
+    request: BatchRequest, model: ModelInfo, engine: EngineInfo, passed_over: PassedOver, started: Started
+) -> RunRecord:
+    """The record of a batch that runs `request` with this model on this engine."""
+    source, outputs, options = request.source, request.outputs, request.model
     return RunRecord(
         source=without_secrets(source.source),
         glob=source.pattern,
@@ -159,7 +176,7 @@ def run_record(request: BatchRequest, run: Run, passed_over: PassedOver, started
         align=request.align,
         long_audio=request.long_audio,
         output=OutputSettings(**asdict(outputs), mix=source.mix),
-        model=ModelIdentity(run.model.revision, run.model.weights_sha256, asdict(run.model)),
+        model=ModelIdentity(model.revision, model.weights_sha256, asdict(model)),
         model_options=model_settings(options),
         engine=EngineSettings(
             engine.device, Dtype(engine.dtype), engine.threads, engine.slots, engine.quantize, asdict(engine)

@@ -21,13 +21,21 @@ def _slots(jobs: Sequence[Job], options: CallOptions, model: Model, observer: Ob
     return slots_for(positions(jobs, options.align.value), len(jobs), options.slots, model, observer)
 
 
-def slots_for(longest: int, calls: int, asked: int | None, model: Model, observer: Observer, each: int = 1) -> int:
+def slots_for(
+    longest: int,
+    calls: int,
+    asked: int | None,
+    model: Model,
+    observer: Observer,
+    each: int = 1,
+    share: float = 1.0,
+) -> int:
     """The asked-for number of slots, or as many as fit, for calls of at most `longest` positions; a multiple of `each`.
 
-    The observer is told of them.
+    `share` is the part of the free memory that they may take. The observer is told of them.
     """
     slot = cache_bytes(model.config, 1, longest, model.lm.dtype.itemsize)
-    slots = choose_slots(asked, calls, slot, model.device)
+    slots = choose_slots(asked, calls, round(slot / share), model.device)
     if asked is None:
         slots = allocatable_slots(model.lm, max(slots, each), longest)
     slots = max(slots // each, 1) * each

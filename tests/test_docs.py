@@ -306,6 +306,7 @@ CLAIMS: dict[str, Callable[[], None]] = {
     "docs/export.md": export_is_true,
     "docs/gpu.md": nothing_more,
     "docs/int8.md": nothing_more,
+    "docs/scaling.md": nothing_more,
     "docs/manifest.md": manifest_is_true,
     "docs/measures.md": nothing_more,
     "docs/moshi.md": nothing_more,

@@ -1,6 +1,7 @@
 """`personaplex batch`: a corpus of calls through one loaded model."""
 
 import json
+import os
 import re
 import sys
 from dataclasses import asdict
@@ -85,7 +86,10 @@ def batch(
         int | None, o.option("--slots", panel=o.RUN, min=1, show_default="what fits in memory", help="Calls at a time.")
     ] = None,
     shard: Annotated[
-        str, o.option("--shard", panel=o.RUN, metavar="I/N", help="Take the I-th of N stable shares of the items.")
+        str,
+        o.option(
+            "--shard", panel=o.RUN, metavar="I/N", help="Take the I-th of N stable shares; slurm: this array task's."
+        ),
     ] = "1/1",
     fail_fast: Annotated[bool, o.option("--fail-fast", panel=o.RUN, help="Stop at the first failure.")] = False,
     max_failures: Annotated[
@@ -105,6 +109,13 @@ def batch(
     mimi_weight: o.MimiWeight = None,
     tokenizer: o.TokenizerFile = None,
     device: o.Device = "auto",
+    devices: Annotated[
+        str | None,
+        o.option("--devices", panel=o.RUN, help="A process on each of these: all, cuda:0,cuda:1 and so on, or cpu:4."),
+    ] = None,
+    same_device_kind: Annotated[
+        bool, o.option("--same-device-kind", panel=o.RUN, help="Refuse devices of another kind than the first one's.")
+    ] = False,
     dtype: o.DtypeName = Dtype.auto,
     quantize: o.QuantizeOption = Quantize.none,
     cpu_offload: o.CpuOffload = False,
@@ -129,6 +140,7 @@ def batch(
     from personaplex.core.weights.model import Overrides
     from personaplex.prompts.chosen import prompt_text
     from personaplex.runs.batch import run_batch
+    from personaplex.runs.devices.chosen import parse_devices
     from personaplex.runs.forecast import forecast
     from personaplex.runs.models.located import ModelOptions
     from personaplex.runs.planning.outlet import Outlet
@@ -142,6 +154,12 @@ def batch(
         mend = "copy them here when they are made, and run `personaplex measure`"
         raise UsageError(f"--measure reads answers of this machine, and -o {outlet.root} is in a store", mend)
     output = Path(output_dir) if outlet is None else outlet.folder
+    if devices is not None and device != "auto":
+        raise UsageError("--device and --devices exclude each other", "give one of them")
+    chosen = [] if devices is None else parse_devices(devices)
+    if chosen and outlet is not None:
+        mend = "write to a folder, or start a process a device with --shard"
+        raise UsageError(f"--devices writes to a folder, and -o {outlet.root} is in a store", mend)
     product = Product(_names(voices), _names(roles), tuple(_seed(text) for text in _names(seeds)))
     request = BatchRequest(
         source=SourceOptions(
@@ -166,7 +184,7 @@ def batch(
             o.model_name(model, hf_repo),
             revision,
             Overrides(moshi_weight, mimi_weight, tokenizer),
-            device,
+            chosen[0].device if chosen else device,
             dtype,
             cpu_offload,
             batch_invariant,
@@ -189,7 +207,7 @@ def batch(
 
         check_places(output)
     observer = BatchObserver(not quiet)
-    outcome = run_batch(request, observer)
+    outcome = run_batch(request, observer, chosen, same_device_kind)
     code = ended(outcome.counts, outcome.stopped, observer.interrupted)
     measured = _measured(outcome, output, not quiet) if measure else None
     _show_summary(outcome, without_secrets(output_dir), as_json, measured)
@@ -215,10 +233,29 @@ def _seed(text: str) -> int:
 
 def parse_shard(text: str) -> tuple[int, int]:
     """What `--shard` says; raises UsageError."""
+    if text == "slurm":
+        return _slurm_shard()
     index, _, count = text.partition("/")
     if not (re.fullmatch(r"[0-9]{1,9}/[0-9]{1,9}", text) and 1 <= int(index) <= int(count)):
-        raise UsageError(f'--shard "{text}" makes no sense', "write I/N, such as 1/4 to 4/4")
+        raise UsageError(f'--shard "{text}" makes no sense', "write I/N, such as 1/4 to 4/4, or slurm")
     return int(index), int(count)
+
+
+def _slurm_shard() -> tuple[int, int]:
+    """The share of a task of a Slurm job array, wherever its numbers begin and however they are spaced."""
+    found = {}
+    for name in ("ID", "COUNT", "MIN", "STEP"):
+        variable = f"SLURM_ARRAY_TASK_{name}"
+        text = os.environ.get(variable, "1" if name == "STEP" else "")
+        if not re.fullmatch(r"[0-9]{1,9}", text):
+            what = f'--shard slurm: {variable} is "{text}"' if text else f"--shard slurm: {variable} is not set"
+            raise UsageError(what, "start it in a job array, with `sbatch --array=1-8`, or write I/N")
+        found[name] = int(text)
+    place, rest = divmod(found["ID"] - found["MIN"], max(1, found["STEP"]))
+    if rest or not 0 <= place < found["COUNT"]:
+        what = f"--shard slurm: task {found['ID']} is none of {found['COUNT']} from {found['MIN']} in equal steps"
+        raise UsageError(what, "give the array as a range, such as --array=1-8, or write I/N")
+    return place + 1, found["COUNT"]
 
 
 def ended(counts: "Counts", stopped: bool, interrupted: int) -> int:
@@ -261,6 +298,7 @@ def _show_summary(outcome: "Outcome", output: str, as_json: bool, measured: "Run
     if as_json:
         document = asdict(counts) | {"times_real_time": round(counts.times_real_time, 2), "output": output}
         document |= {"passed_over": outcome.passed_over.document()}
+        document["tail"] = None if outcome.tail is None else asdict(outcome.tail)
         if measured is not None:
             document["measures"] = measured.document
         result(json.dumps(document, ensure_ascii=False))
@@ -276,6 +314,11 @@ def _show_summary(outcome: "Outcome", output: str, as_json: bool, measured: "Run
         summary(line)
     audio, spent = f"{counts.audio_seconds:,.1f} s of audio", f"{counts.seconds:,.1f} s"
     summary(f"{audio} in {spent}: {counts.times_real_time:.2f} × real time; results in {output}")
+    if outcome.tail is not None:
+        summary(
+            f"slots stood empty for {outcome.tail.empty_seconds:,.1f} s at the end; the calls took "
+            f"{outcome.tail.running_seconds:,.1f} s, in no order less than {outcome.tail.least_seconds:,.1f} s"
+        )
     if measured is not None:
         from personaplex.cli.measures import show_measures
 

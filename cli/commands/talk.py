@@ -70,7 +70,10 @@ def talk(
         ),
     ] = None,
     shard: Annotated[
-        str, o.option("--shard", panel=o.RUN, metavar="I/N", help="Take the I-th of N stable shares of them.")
+        str,
+        o.option(
+            "--shard", panel=o.RUN, metavar="I/N", help="Take the I-th of N stable shares; slurm: this array task's."
+        ),
     ] = "1/1",
     fail_fast: Annotated[bool, o.option("--fail-fast", panel=o.RUN, help="Stop at the first failure.")] = False,
     max_failures: Annotated[

@@ -28,7 +28,7 @@ ResultRow = dict[str, Any]
 
 OWN_KEYS = {
     *("id", "status", "audio_filepath", "output", "transcript", "text", "duration", "voice", "seed"),
-    *("tokens_sha256", "pcm_sha256", "files", "flags", "warnings", "error"),
+    *("tokens_sha256", "pcm_sha256", "files", "flags", "warnings", "device", "error"),
 }
 """Keys of a row that are not the manifest's; one of that name is `manifest_<key>`."""
 
@@ -52,6 +52,7 @@ def done_row(item: "Item", document: Mapping[str, Any]) -> ResultRow:
         "files": document.get("files", {}),
         "flags": sorted({flag["kind"] for flag in document["flags"]}),
         "warnings": document["warnings"],
+        "device": document["engine"].get("device_kind"),
     }
 
 

@@ -1,4 +1,4 @@
-"""A queue of calls through the engine's slots: longest first, each slot refilled as soon as its call ends.
+"""A supply of calls through the engine's slots: longest first, each slot refilled as soon as its call ends.
 
 Worker threads read and encode calls ahead of their slot, others decode and deliver them behind it, so the engine never
 waits for a file. Of a call that waits little is in memory: the codes before its slot, the tokens behind it.
@@ -22,6 +22,7 @@ from personaplex.core.engine.personas import Personas
 from personaplex.core.engine.retry import Retry
 from personaplex.core.engine.slots import Engine
 from personaplex.core.engine.streams import SideStreams, workers
+from personaplex.core.engine.supply import Longest, Supply
 from personaplex.core.errors import PersonaplexError
 from personaplex.core.sampling.draw import Sampling
 from personaplex.core.weights.model import Model
@@ -92,17 +93,19 @@ class Batch(Generic[Delivered]):
         self._stop.set()
 
     def run(self, jobs: Sequence[Job]) -> Generator[Delivered | Failure, None, None]:
-        """What `deliver` returned for each job, or why it failed, in the order in which they end.
+        """What `deliver` returned for each job, or why it failed, in the order in which they end; longest first.
 
         Calls are run while the iterator is asked for the next one. Closed early, it drops those in the slots, as `stop`
         does.
         """
-        if not jobs:
-            return
+        if jobs:
+            yield from self.follow(Longest(jobs), positions(jobs, self._plan.align))
+
+    def follow(self, supply: Supply[Job], longest: int) -> Generator[Delivered | Failure, None, None]:
+        """As `run`, of the jobs of a supply in its order, for each of which `longest` positions suffice."""
         plan = self._plan
-        engine = Engine(self._model.lm, plan.slots, positions(jobs, plan.align), plan.sampling, plan.graphs)
+        engine = Engine(self._model.lm, plan.slots, longest, plan.sampling, plan.graphs)
         personas = Personas(self._model)
-        waiting = deque(sorted(jobs, key=lambda job: -job.frames))
         ahead: deque[tuple[Job, Future[Prepared]]] = deque()
         behind: deque[tuple[Job, Future[Delivered]]] = deque()
         live: dict[int, Live] = {}
@@ -112,10 +115,14 @@ class Batch(Generic[Delivered]):
             workers("deliver", self._streams, device) as deliverer,
         ):
             try:
-                while (waiting or ahead or live) and not self._stop.is_set():
-                    while waiting and len(ahead) < most:
-                        job = waiting.popleft()
+                while not self._stop.is_set():
+                    while len(ahead) < most:
+                        job = supply.take(waits=not (ahead or live or behind))
+                        if job is None:
+                            break
                         ahead.append((job, encoder.submit(self._again, self._prepare, job)))
+                    if not (ahead or live or behind):
+                        break  # the supply has waited in vain: it is over
                     while ahead and len(live) < self._plan.slots and (ahead[0][1].done() or not live):
                         failure = self._admit(engine, personas, live, *ahead.popleft())
                         if failure is not None:
@@ -126,7 +133,7 @@ class Batch(Generic[Delivered]):
                             engine.release(slot)
                             call = live.pop(slot)
                             behind.append((call.job, deliverer.submit(self._finish, call, self._streams.mark())))
-                    while behind and (behind[0][1].done() or len(behind) > most):
+                    while behind and (behind[0][1].done() or len(behind) > most or not (ahead or live)):
                         yield self._outcome(*behind.popleft())
             finally:  # also where whoever iterates has seen enough
                 for _, future in ahead:

@@ -17,7 +17,7 @@ from personaplex.core.answers.outputs import Run
 from personaplex.core.answers.ownership import made_files, refuse_foreign
 from personaplex.core.audio import reading
 from personaplex.core.config import FRAME_RATE, PAD
-from personaplex.core.corpus.results import TALK_SCHEMA, ResultRow, check_own_files, read_results
+from personaplex.core.corpus.results import TALK_SCHEMA, check_own_files, read_results
 from personaplex.core.engine.call import context_warnings
 from personaplex.core.engine.ending import Ending
 from personaplex.core.engine.line import Line
@@ -27,7 +27,7 @@ from personaplex.core.errors import PersonaplexError
 from personaplex.core.files import make_folder
 from personaplex.core.weights.model import Model
 from personaplex.runs.jobs import make_prompt, voice_or_error
-from personaplex.runs.ledger import Counts, Ledger
+from personaplex.runs.ledger import Counts, Ledger, Written
 from personaplex.runs.models.located import LocatedModel, locate_model
 from personaplex.runs.observer import Observer, Standing
 from personaplex.runs.sizing import slots_for
@@ -92,7 +92,7 @@ class _Talking:
         self._observer = observer
         self._rows = read_results(request.output)
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
-        self._written: deque[tuple[ResultRow, float]] = deque()
+        self._written: deque[Written] = deque()
         sweep_outputs(path for one in planned for path in one.paths.all(request.outputs))
         self._model = located.load()
         self._voices = {name: voice_or_error(path, self._model) for name, path in voices.items()}
@@ -171,11 +171,12 @@ class _Talking:
             for warning in context_warnings(side.prompt.steps, len(talked.tokens[0]), self._model.config)
         )
         document = write_conversation(talked, self._run, one.paths, Told(one.settings, warnings, self._started))
-        self._written.append((talk_row(one.listed, document), document["duration"]))
+        live = talked.seconds["live"]
+        self._written.append(Written(talk_row(one.listed, document), document["duration"], live))
 
     def _record(self) -> None:
         while self._written:
-            self._ledger.done(*self._written.popleft())
+            self._ledger.done(self._written.popleft())
 
     def _watch(self, live: Sequence[LiveTalk]) -> None:
         standings = []

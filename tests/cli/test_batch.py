@@ -58,6 +58,7 @@ def test_the_summary(calls: Desk) -> None:
         ["skipped", "0"],
     ]
     assert "× real time; results in out" in result.out
+    assert "slots stood empty for" in result.out
     result = calls.batch("calls", "--json")
     summary = json.loads(result.out)
     assert summary | {"seconds": 1} == {
@@ -72,6 +73,7 @@ def test_the_summary(calls: Desk) -> None:
         "times_real_time": 0.0,
         "output": "out",
         "passed_over": {"files": {}, "links": [], "runs": [], "answers": []},
+        "tail": None,
     }
 
 

@@ -28,7 +28,7 @@ def run(observer: CallObserver, monkeypatch: pytest.MonkeyPatch, ticks: int) -> 
     monkeypatch.setattr(progress.Line, "monitor_interval", 0)
     with observer.running(250):
         for tick in range(ticks):
-            observer.ticked([Standing("a", tick, 125), Standing("b", tick, 125)])
+            observer.ticked([Standing("a", tick + 1, 125), Standing("b", tick + 1, 125)])
             if tick == 20:
                 observer.failed(3)
 

@@ -51,7 +51,13 @@ def run_settings(base: Path, **changes: Any) -> dict[str, Any]:
             "versions": {},
         },
         "passed_over": {"files": {}, "links": [], "runs": [], "answers": []},
-        "volatile": {"started": "2026-12-01T10:00:00", "command": [], "folder": str(base), "shard": [1, 1]},
+        "volatile": {
+            "started": "2026-12-01T10:00:00",
+            "command": [],
+            "folder": str(base),
+            "shard": [1, 1],
+            "devices": [],
+        },
     }
 
 

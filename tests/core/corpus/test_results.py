@@ -32,6 +32,7 @@ DOCUMENT: dict[str, Any] = {
     "files": {"1.wav": "w"},
     "prompt": {"voice": "NATM1"},
     "sampling": {"seed": 7},
+    "engine": {"device_kind": "a processor"},
     "flags": [{"kind": "no_text"}, {"kind": "no_text"}, {"kind": "a_loop"}],
     "warnings": ["silent"],
     "volatile": {"seconds": 3},
@@ -67,6 +68,7 @@ def test_a_done_row() -> None:
         "files": {"1.wav": "w"},
         "flags": ["a_loop", "no_text"],
         "warnings": ["silent"],
+        "device": "a processor",
     }
 
 
