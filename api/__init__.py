@@ -13,7 +13,7 @@ from personaplex.api.answer import Answer, Failure
 from personaplex.api.calls import Call, Settings
 from personaplex.api.model import Model, load_model
 from personaplex.core.answers.transcript import Word
-from personaplex.core.errors import InputError, ModelError, PersonaplexError, UsageError, VoiceError
+from personaplex.core.errors import InputError, ModelError, PersonaplexError, StorageError, UsageError, VoiceError
 from personaplex.core.sampling.draw import Sampling
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "PersonaplexError",
     "Sampling",
     "Settings",
+    "StorageError",
     "UsageError",
     "VoiceError",
     "Word",

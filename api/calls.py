@@ -34,8 +34,8 @@ Choice = TypeVar("Choice", bound=StrEnum)
 class Call:
     """One call: the caller's audio, and what it is answered with. What is None is as `Settings` has it.
 
-    audio: a path, or samples of any real type: [N], or [N, channels]. Integers are taken as PCM, so that their type's
-        full scale is ±1.
+    audio: a path or a URL, or samples of any real type: [N], or [N, channels]. Integers are taken as PCM, so that their
+        type's full scale is ±1.
     sample_rate: samples a second of an array; a file says its own.
     id: names the call. By default a file's path below the current folder without its suffix, and `call-3` for the
         array at `calls[3]`.

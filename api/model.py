@@ -112,7 +112,7 @@ class Model:
     ) -> Answers:
         """Answer many calls, as `personaplex batch` does, and give each answer as soon as its call ends.
 
-        source: a directory, which is walked; a manifest (.jsonl, .csv); or calls.
+        source: a directory, which is walked; a manifest (.jsonl, .csv), either perhaps by its URL; or calls.
         glob: which files of a directory, such as "*.flac".
         slots: calls at a time; None takes as many as fit into memory.
 

@@ -3,7 +3,10 @@
 import errno
 import sys
 import traceback
+from collections.abc import Callable, Collection
+from functools import wraps
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -32,6 +35,7 @@ from personaplex.cli.streams import Guarded, fill_closed, guarded
 from personaplex.core.errors import InputError, UsageError
 from personaplex.core.machine.device_errors import told_device_error
 from personaplex.core.machine.spinning import spin_less
+from personaplex.core.storage.urls import is_url, url_of_path, without_secrets
 from personaplex.voices.catalogue import VARIABLE
 
 ENVIRONMENT_PREFIX = "PERSONAPLEX"
@@ -101,7 +105,32 @@ def command() -> Any:
     """
     built = typer.main.get_command(app)
     _add_variables(built)
+    _refuse_urls(built)
     return built
+
+
+def _refuse_urls(built: Any) -> None:
+    """Let commands refuse URLs where they take paths, instead of making a folder called `s3:`."""
+    for name, child in getattr(built, "commands", {}).items():
+        if not hasattr(child, "commands"):
+            child.callback = _with_paths(child.callback, () if name == "batch" else ("source",))
+        _refuse_urls(child)
+
+
+def _with_paths(callback: Callable[..., Any], also: Collection[str]) -> Callable[..., Any]:
+    """A command that refuses URLs for its paths, and for its parameters `also`."""
+
+    @wraps(callback)
+    def checked(**given: Any) -> Any:
+        for name, value in given.items():
+            for one in value if isinstance(value, list | tuple) else [value]:
+                url = url_of_path(one) if isinstance(one, Path) else one if name in also and is_url(one) else None
+                if url is not None:
+                    what = f"{without_secrets(url)} is in a store, and this must be a path of this machine"
+                    raise UsageError(what, "copy it here first: `personaplex batch` alone reads and writes stores")
+        return callback(**given)
+
+    return checked
 
 
 def _add_variables(built: Any) -> None:

@@ -37,3 +37,7 @@ class ModelError(PersonaplexError):
 
 class VoiceError(PersonaplexError):
     """A voice is unknown, unreadable or made for another model. Exit 3."""
+
+
+class StorageError(PersonaplexError):
+    """A store of objects can't be reached, read or written. Exit 3."""

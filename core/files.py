@@ -30,13 +30,25 @@ _MENDS = {
     errno.ENAMETOOLONG: "choose a shorter name",
 }
 
+NOBODY = 999_999_999
+"""The number of no process."""
+
 _PART = re.compile(r"\.personaplex\.(?P<target>[0-9a-f]{16})\.(?P<process>\d{1,9})\.[0-9a-f]{8}\.part")
 _OLD_PART = re.compile(r"\.(?P<stem>.+)\.(?P<process>\d{1,9})\.[0-9a-f]{8}\.part(?P<suffix>(\.[^.]*)?)")
 
 
-def temporary(path: Path) -> Path:
-    """A new temporary path beside `path`: hidden, of a kind that nobody searches for, and short whatever the name."""
-    return path.parent / f".personaplex.{_digest(path.name)}.{os.getpid()}.{secrets.token_hex(4)}.part"
+def temporary(path: Path, process: int | None = None) -> Path:
+    """A new temporary path beside `path`: hidden, of a kind that nobody searches for, and short whatever the name.
+
+    It goes with a process, this one if none is given, of which `stale_parts` tells whether it is needed still.
+    """
+    process = os.getpid() if process is None else process
+    return path.parent / f".personaplex.{_digest(path.name)}.{process}.{secrets.token_hex(4)}.part"
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether a path is one that `temporary` makes."""
+    return _PART.fullmatch(path.name) is not None
 
 
 def _digest(name: str) -> str:

@@ -57,6 +57,11 @@ def run_batch(
 
     Raises PersonaplexError where nothing can be run. Items that fail are counted, logged and told.
     """
+    with request.source.told():
+        return _run_batch(request, observer, devices, same_device_kind)
+
+
+def _run_batch(request: BatchRequest, observer: Observer, devices: Sequence[Device], same_device_kind: bool) -> Outcome:
     begun = time.perf_counter()
     planned = plan_items(request.source, request.outputs)
     for warning in (*planned.warnings, *planned.passed_over.surprising()):
@@ -71,7 +76,7 @@ def run_batch(
     planned, voices = locate_voices(planned, source.voice_folder, chosen, located)
     todo = choose_items(planned, request, located)
     sweep(item.paths for item in todo.all)
-    ledger = Ledger(output, planned.order, Counts(items=len(todo.all) + len(todo.refused)))
+    ledger = Ledger(output, planned.order, Counts(items=len(todo.all) + len(todo.refused)), source.outlet)
     for _, row in todo.done:
         ledger.skipped(row)
     for refused in todo.refused:
@@ -135,6 +140,8 @@ class _Running:
         started = replace(self._started, devices=tuple(workers))
         record = run_record(self.request, model, engine, self.passed_over, started)
         write_record(self.request.source.output, record)
+        if self.request.source.outlet is not None:
+            self.request.source.outlet.send_run()
 
     def _failed(self, item: PlannedItem, error: PersonaplexError) -> bool:
         self._refused(item, error)
@@ -150,7 +157,7 @@ class _Running:
         run = Run.of(model, plan.slots, plan.sampling, plan.align, request.outputs)
         worker = Worker(str(model.device), platform.node(), run.engine.device_kind, plan.slots)
         self._record(run.model, run.engine, [worker])
-        delivery = Delivery(run, self._started.started, self.places.refuse_foreign)
+        delivery = Delivery(run, self._started.started, self.places)
         delivery.items.update({item.item.id: item for item in self.items})
 
         def watch(calls: Sequence[Live]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from personaplex.core.answers.outputs import OutputOptions, OutputPaths, Run, write
 from personaplex.core.audio import reading
-from personaplex.core.audio.sound import Sound
+from personaplex.core.audio.reading import Audio
 from personaplex.core.engine.batch import Batch, Plan
 from personaplex.core.engine.call import live_calls
 from personaplex.core.engine.job import Failure, Job, Response
@@ -93,7 +93,7 @@ def _check_paths(request: CallRequest) -> None:
             raise UsageError(f"{path}: there is no folder {path.parent}", "create it first")
 
 
-def check_targets(outputs: Sequence[Path], source: Path | Sound, voice: Path) -> None:
+def check_targets(outputs: Sequence[Path], source: Audio, voice: Path) -> None:
     """Raise UsageError for an output that would replace the input, the voice or another output."""
     paths = [path.resolve() for path in outputs]
     for path in paths:

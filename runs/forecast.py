@@ -7,6 +7,7 @@ from personaplex.core.config import FRAME_RATE
 from personaplex.core.corpus.items import PassedOver
 from personaplex.core.errors import PersonaplexError, UsageError
 from personaplex.core.machine.memory import cache_bytes, choose_slots
+from personaplex.core.storage.spool import ahead_of
 from personaplex.runs.jobs import is_of_options, planned_frames
 from personaplex.runs.models.known import known_model
 from personaplex.runs.models.located import pick_device
@@ -46,6 +47,11 @@ class Forecast:
 
 def forecast(request: BatchRequest) -> Forecast:
     """Plan a batch and size it up; raises PersonaplexError where nothing could be run."""
+    with request.source.told():
+        return _forecast(request)
+
+
+def _forecast(request: BatchRequest) -> Forecast:
     planned = plan_items(request.source, request.outputs)
     places = Places(planned.items, request)
     todo = choose_items(planned, request, None)
@@ -53,7 +59,7 @@ def forecast(request: BatchRequest) -> Forecast:
     known, length = known_model(request.model.name), prompt_lengths(request.model)
     config, width = known.config, known.width(request.model.dtype)
     frames, prompts, unreadable = [], [], []
-    for item in todo.run:
+    for item in ahead_of(todo.run, lambda item: item.item.stored):
         prompt = length(item)
         if prompt is not None and is_of_options(item):
             prompt.check(config.lm.context)

@@ -8,6 +8,7 @@ from personaplex.core.engine.call import live_calls
 from personaplex.core.engine.job import Job, NamedVoice, Prompt
 from personaplex.core.engine.prompt_length import PromptLength
 from personaplex.core.errors import InputError, PersonaplexError
+from personaplex.core.storage.spool import ahead_of
 from personaplex.core.weights.model import Model
 from personaplex.runs.choices import Alignment, LongAudio
 from personaplex.runs.models.located import LocatedModel
@@ -36,7 +37,7 @@ def make_jobs(
     loaded = {voice: voice_or_error(path, model) for voice, path in voices.items()}
     check_prompts(((item.text, item.voice) for item in items if is_of_options(item)), loaded, model)
     jobs = []
-    for item in items:
+    for item in ahead_of(items, lambda item: item.item.stored):
         try:
             refuse(item)
             jobs.append(make_job(item, loaded[item.voice], options, model))

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from personaplex.core.corpus.items import Item, Refused
 from personaplex.core.corpus.results import ResultRow, failed_row, merge_results
 from personaplex.core.errors import PersonaplexError
 from personaplex.core.faults import shown
+from personaplex.runs.planning.outlet import Outlet
 
 FLUSH_SECONDS = 20.0
 
@@ -51,9 +52,10 @@ class Counts:
 class Ledger:
     """Outcomes so far, counted; `order` are the ids of the whole source, in which rows are written."""
 
-    def __init__(self, folder: Path, order: list[str], counts: Counts) -> None:
+    def __init__(self, folder: Path, order: list[str], counts: Counts, outlet: Outlet | None = None) -> None:
         self.counts = counts
         self._folder = folder
+        self._outlet = outlet
         self._order = order
         self._rows: dict[str, ResultRow] = {}
         self._flushed = time.monotonic()
@@ -79,6 +81,8 @@ class Ledger:
 
     def refused(self, refused: Refused) -> None:
         """What the plan says can't be run."""
+        if self._outlet is not None:
+            refused = replace(refused, error=self._outlet.renamed(refused.error))
         self.counts.failed += 1
         self._add(failed_row(refused))
         log.error("%s", shown(f"{refused.id}: {refused.error.what}"))
@@ -98,6 +102,9 @@ class Ledger:
         return dict(sorted(Counter(kind for row in self._rows.values() for kind in row.get("flags", ())).items()))
 
     def flush(self) -> None:
-        """Merge the rows into the folder's file; raises InputError."""
-        merge_results(self._folder, self._order, self._rows)
+        """Merge the rows into the folder's file; raises InputError, and StorageError for an outlet."""
+        if self._outlet is None:
+            merge_results(self._folder, self._order, self._rows)
+        else:
+            self._outlet.send_results(self._order, self._rows)
         self._flushed = time.monotonic()

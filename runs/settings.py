@@ -27,6 +27,7 @@ from personaplex.core.errors import UsageError
 from personaplex.core.faults import field_faults, first_faults
 from personaplex.core.files import check_schema, read_json
 from personaplex.core.sampling.draw import Sampling
+from personaplex.core.storage.urls import without_secrets
 from personaplex.runs.choices import Alignment, Dtype, LongAudio
 from personaplex.runs.models.located import ModelOptions
 from personaplex.runs.planning.request import BatchRequest
@@ -163,7 +164,7 @@ def run_record(
     """The record of a batch that runs `request` with this model on this engine."""
     source, outputs, options = request.source, request.outputs, request.model
     return RunRecord(
-        source=source.source,
+        source=without_secrets(source.source),
         glob=source.pattern,
         product=source.product,
         voice_prompt=source.voice,

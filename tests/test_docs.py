@@ -32,7 +32,10 @@ from huggingface_hub import constants
 from personaplex.callers.scripts import Script, Turn, read_scripts
 from personaplex.cli.main import command, run
 from personaplex.core.corpus.conversations import KNOWN, LineRow, SamplingRow, SideRow
+from personaplex.core.storage.spool import KEPT_BYTES
+from personaplex.core.storage.store import PAUSES
 from personaplex.exports.export import FORMATS
+from personaplex.runs.ledger import FLUSH_SECONDS
 from personaplex.samples import tiny
 
 ROOT = Path(__file__).parents[1]
@@ -224,6 +227,13 @@ def manifest_is_true() -> None:
     assert not Path("many").exists()
 
 
+def storage_is_true() -> None:
+    assert {row["status"] for row in rows("answers")} == {"done"}
+    assert f"{KEPT_BYTES // 2**30} GiB" in text_of("docs/storage.md")
+    assert f"every {FLUSH_SECONDS:.0f} seconds" in text_of("docs/storage.md")
+    assert len(PAUSES) == 2, "tried three times"
+
+
 def export_is_true() -> None:
     listed = re.findall(r"^\| `(\w[\w-]*)` \|", text_of("docs/export.md").partition("## Formats")[2], re.M)
     assert listed == list(FORMATS)
@@ -306,6 +316,7 @@ CLAIMS: dict[str, Callable[[], None]] = {
     "docs/recipes.md": recipes_are_true,
     "docs/regression.md": regression_is_true,
     "docs/reproducibility.md": reproducibility_is_true,
+    "docs/storage.md": storage_is_true,
     "docs/talk.md": talk_is_true,
     "docs/transcript.md": nothing_more,
     "docs/troubleshooting.md": troubleshooting_is_true,

@@ -29,9 +29,12 @@ EXAMPLE = "Example: personaplex batch calls/ -o answers/ --voice-prompt NATM1"
 
 def batch(
     source: Annotated[
-        str, typer.Argument(help="A directory (walked), a manifest (.jsonl, .csv), or - for JSONL on stdin.")
+        str,
+        typer.Argument(help="A directory (walked), a manifest (.jsonl, .csv), a URL of one, or - for JSONL on stdin."),
     ],
-    output_dir: Annotated[Path, o.option("--output-dir", "-o", panel=o.OUTPUT, help="Folder for all outputs.")],
+    output_dir: Annotated[
+        str, o.option("--output-dir", "-o", panel=o.OUTPUT, help="Folder for all outputs, or a URL such as s3://….")
+    ],
     glob: Annotated[
         str | None, o.option("--glob", panel=o.INPUT, help="Which files of a directory, such as '*.flac'.")
     ] = None,
@@ -133,12 +136,14 @@ def batch(
     from personaplex.core.answers.outputs import OutputOptions
     from personaplex.core.corpus.sources import Product
     from personaplex.core.sampling.draw import Sampling
+    from personaplex.core.storage.urls import Stored, is_url, without_secrets
     from personaplex.core.weights.model import Overrides
     from personaplex.prompts.chosen import prompt_text
     from personaplex.runs.batch import run_batch
     from personaplex.runs.devices.chosen import parse_devices
     from personaplex.runs.forecast import forecast
     from personaplex.runs.models.located import ModelOptions
+    from personaplex.runs.planning.outlet import Outlet
     from personaplex.runs.planning.request import BatchRequest, SourceOptions
 
     if fail_fast and max_failures is not None:
@@ -146,11 +151,20 @@ def batch(
     if devices is not None and device != "auto":
         raise UsageError("--device and --devices exclude each other", "give one of them")
     chosen = [] if devices is None else parse_devices(devices)
+    share = parse_shard(shard)
+    outlet = Outlet(Stored(output_dir), share) if is_url(output_dir) else None
+    if outlet is not None and measure:
+        mend = "copy them here when they are made, and run `personaplex measure`"
+        raise UsageError(f"--measure reads answers of this machine, and -o {outlet.root} is in a store", mend)
+    output = Path(output_dir) if outlet is None else outlet.folder
+    if chosen and outlet is not None:
+        raise UsageError("--devices writes to folders, and -o is in a store", "write to a folder, or use --shard")
     product = Product(_names(voices), _names(roles), tuple(_seed(text) for text in _names(seeds)))
     request = BatchRequest(
         source=SourceOptions(
             source=source,
-            output=output_dir,
+            output=output,
+            outlet=outlet,
             pattern=glob,
             product=product,
             voice=voice_prompt,
@@ -177,12 +191,12 @@ def batch(
         ),
         graphs=cuda_graphs is o.Graphs.auto and not cpu_offload,
         slots=slots,
-        shard=parse_shard(shard),
+        shard=share,
         existing=existing,
         max_failures=0 if fail_fast else max_failures,
         retry_failed=retry_failed,
         long_audio=long_audio,
-        command=tuple(sys.argv),
+        command=tuple(map(without_secrets, sys.argv)),
     )
     if dry_run:
         _show_forecast(forecast(request), as_json)
@@ -190,12 +204,12 @@ def batch(
     if measure:
         from personaplex.runs.measures.measuring import check_places
 
-        check_places(output_dir)
+        check_places(output)
     observer = BatchObserver(not quiet)
     outcome = run_batch(request, observer, chosen, same_device_kind)
     code = ended(outcome.counts, outcome.stopped, observer.interrupted)
-    measured = _measured(outcome, output_dir, not quiet) if measure else None
-    _show_summary(outcome, str(output_dir), as_json, measured)
+    measured = _measured(outcome, output, not quiet) if measure else None
+    _show_summary(outcome, without_secrets(output_dir), as_json, measured)
     raise typer.Exit(code or int(bool(measured and measured.failed)))
 
 

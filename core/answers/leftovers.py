@@ -19,7 +19,7 @@ def item_paths(folder: Path, name: str, mix: bool) -> OutputPaths:
 
 def left_behind(items: Iterable[OutputPaths]) -> list[Path]:
     """What killed runs left of items: temporary files, and those that had their place before their transcript had."""
-    return _left_of(path for paths in items for path in _every(paths))
+    return _left_of(path for paths in items for path in item_files(paths))
 
 
 def _left_of(outputs: Iterable[Path]) -> list[Path]:
@@ -29,7 +29,7 @@ def _left_of(outputs: Iterable[Path]) -> list[Path]:
 
 def sweep(items: Iterable[OutputPaths]) -> None:
     """Remove what killed runs left of items; to be called before anything is written."""
-    sweep_outputs(path for paths in items for path in _every(paths))
+    sweep_outputs(path for paths in items for path in item_files(paths))
 
 
 def sweep_outputs(outputs: Iterable[Path]) -> None:
@@ -39,5 +39,6 @@ def sweep_outputs(outputs: Iterable[Path]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _every(paths: OutputPaths) -> list[Path]:
+def item_files(paths: OutputPaths) -> list[Path]:
+    """All files that an item can have, whatever the options."""
     return replace(paths, mix=paths.wav.with_name(f"{paths.wav.stem}.mix.wav")).all(_EVERYTHING)

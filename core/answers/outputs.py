@@ -40,6 +40,8 @@ from personaplex.core.nn.precision import cuda_info
 from personaplex.core.nn.products import ways
 from personaplex.core.sampling.draw import Sampling
 from personaplex.core.sampling.noise import LAYOUT
+from personaplex.core.storage.spool import fetched_version
+from personaplex.core.storage.urls import Stored
 from personaplex.core.weights.model import Model
 from personaplex.core.weights.tensors import encode_tensors
 
@@ -222,6 +224,8 @@ def _document(
     }
     if response.pace is not None:
         extra["pace"] = dict(response.pace)
+    if isinstance(job.input, Stored) and (version := fetched_version(job.input)) is not None:
+        extra["input_version"] = version  # by which a resume knows it again without fetching it
     return document(
         id=job.id,
         tokens=response.tokens,

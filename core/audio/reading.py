@@ -8,7 +8,7 @@ import hashlib
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -21,8 +21,12 @@ from personaplex.core.audio.formats.source import BLOCK, CUT_SHORT, Header, Sour
 from personaplex.core.audio.sound import Sound
 from personaplex.core.config import FRAME_SAMPLES, SAMPLE_RATE
 from personaplex.core.errors import InputError, UsageError
+from personaplex.core.storage.spool import fetched
+from personaplex.core.storage.urls import Stored
 
 Samples: TypeAlias = npt.NDArray[np.float32]
+Audio: TypeAlias = Path | Sound | Stored
+"""Where sound comes from: a file, an array, or an object that is fetched to be read."""
 
 _NAMED_CHANNELS = {"left": 0, "right": 1}
 
@@ -62,15 +66,18 @@ def probe(path: Path | Sound) -> Header:
         return source.header
 
 
-def planned_frames(path: Path | Sound, *, offset: float = 0.0, duration: float | None = None) -> int:
+def planned_frames(path: Audio, *, offset: float = 0.0, duration: float | None = None) -> int:
     """The model's frames that `read` will give at 24 kHz; fewer come only of a file that is damaged or cut short."""
+    if isinstance(path, Stored):
+        with fetched(path) as copy:
+            return planned_frames(copy, offset=offset, duration=duration)
     header = probe(path)
     _, count = _part_bounds(path, header, offset, duration)
     return frame_count(round(count * SAMPLE_RATE / header.sample_rate))
 
 
 def read(
-    path: Path | Sound,
+    path: Audio,
     *,
     channel: str = "mix",
     rate: int = SAMPLE_RATE,
@@ -85,6 +92,10 @@ def read(
     Raises `InputError` if the file can't be read, lacks the channel or the part, or holds samples that are not
     finite; `UsageError` if `channel`, `offset` or `duration` makes no sense.
     """
+    if isinstance(path, Stored):
+        with fetched(path) as copy:
+            recording = read(copy, channel=channel, rate=rate, offset=offset, duration=duration)
+        return replace(recording, info=replace(recording.info, path=Path(str(path))))
     with opened(path) as source:
         header = source.header
         part, count = _part(path, source, channel, offset, duration)
@@ -228,7 +239,10 @@ def _warnings(part: _Part) -> Iterator[str]:
         yield f"samples beyond full scale (±1), used as they are: {part.beyond}"
 
 
-def sha256(path: Path) -> str:
+def sha256(path: Path | Stored) -> str:
     """SHA-256, in hex, of a file's bytes; raises `InputError`."""
+    if isinstance(path, Stored):
+        with fetched(path) as copy:
+            return sha256(copy)
     with reading(path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

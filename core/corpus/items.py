@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from personaplex.core.audio.reading import Audio
 from personaplex.core.audio.sound import Sound
 from personaplex.core.corpus.manifest import Row
 from personaplex.core.errors import PersonaplexError, UsageError
 from personaplex.core.faults import shown
+from personaplex.core.storage.urls import Stored
 
 _COMPANIONS = frozenset(
     f".{name}"
@@ -28,7 +30,7 @@ class Item:
 
     `source` is its input as the user wrote it, `where` says which row or file it came from, `place` is its place in
     the source, and the row's paths are relative to `folder`. `voice` and `seed` are chosen by the run and go before
-    the row's. A `sound` in memory takes the place of the file at `path`.
+    the row's. A `sound` in memory, or the object that is `stored` elsewhere, takes the place of the file at `path`.
     """
 
     id: str
@@ -41,11 +43,12 @@ class Item:
     seed: int | None = None
     place: int = 0
     sound: Sound | None = None
+    stored: Stored | None = None
 
     @property
-    def audio(self) -> Path | Sound:
+    def audio(self) -> Audio:
         """What is read."""
-        return self.path if self.sound is None else self.sound
+        return self.sound or self.stored or self.path
 
 
 @dataclass(frozen=True)

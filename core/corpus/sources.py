@@ -7,6 +7,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
@@ -16,21 +17,28 @@ from personaplex.core.corpus.listing import read_manifest
 from personaplex.core.corpus.manifest import Row
 from personaplex.core.corpus.naming import id_fault
 from personaplex.core.corpus.raw import STDIN
+from personaplex.core.corpus.stored import read_stored
 from personaplex.core.corpus.walking import named, text, walk
 from personaplex.core.errors import InputError, UsageError
 from personaplex.core.faults import shown
+from personaplex.core.storage.urls import Stored, is_url
 
 _SEED_BITS = 53  # what every JSON reader keeps exactly
 
 
-def read_source(source: str, pattern: str | None, output: Path | None) -> Source:
+def read_source(source: str, pattern: str | None, output: Path | None, output_stored: Stored | None = None) -> Source:
     """What is in a directory (walked, in sorted order; not what lies in `output`), a manifest or standard input.
 
+    Both may be URLs; `output_stored` is that of the outputs.
+
     A row or a name at fault is refused alone. Raises UsageError for a source that can't be read or makes no sense as
-    a whole, and for ids that clash.
+    a whole, and for ids that clash; StorageError for one in a store that can't be read.
     """
     path = Path(source)
-    if source != STDIN and path.is_dir():
+    if is_url(source):
+        walked = partial(_walked, pattern=pattern, output=None)
+        found = read_stored(Stored(source), output_stored, walked, globbed=pattern is not None)
+    elif source != STDIN and path.is_dir():
         if output is not None and not pattern and path.resolve() == output.resolve():
             mend = "choose another folder with -o, or the inputs with --glob"
             raise UsageError(f"{source}: the outputs would lie among the inputs and be taken for some", mend)

@@ -13,7 +13,8 @@ from personaplex.core.corpus.results import RUN, SCHEMA, TALK_SCHEMA
 
 _ANSWER_SCHEMAS = ("personaplex.transcript/", "personaplex.golden/", "personaplex.conversation/")
 _RUN_SCHEMAS = tuple(f"{schema.partition('/')[0]}/" for schema in (SCHEMA, TALK_SCHEMA))
-_SIDES = (".mix", ".a", ".b")
+SIDES = (".mix", ".a", ".b")
+"""What the names of an answer's further WAVs have at their end."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def _is_run(folder: Path) -> bool:
 def _is_answer(path: Path) -> bool:
     """Whether the file is an answer's WAV, mix or side, by the transcript or golden beside it."""
     stem = path.name.removesuffix(path.suffix)
-    names = dict.fromkeys((stem, *(stem.removesuffix(side) for side in _SIDES)))
+    names = dict.fromkeys((stem, *(stem.removesuffix(side) for side in SIDES)))
     for name, schema in product(names, _ANSWER_SCHEMAS):
         document = _read(path.with_name(f"{name}.json"), schema)
         output = None if document is None else document.get("output")

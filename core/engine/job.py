@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from personaplex.core.audio.reading import AudioInfo, Samples
-from personaplex.core.audio.sound import Sound
+from personaplex.core.audio.reading import Audio, AudioInfo, Samples
 from personaplex.core.engine.session import Voice, prompt_steps
 from personaplex.core.errors import PersonaplexError
 
@@ -49,7 +47,7 @@ class Job:
     """One call: a part of its input, a prompt and a seed. `frames` is the most its audio can take."""
 
     id: str
-    input: Path | Sound
+    input: Audio
     prompt: Prompt
     seed: int
     frames: int

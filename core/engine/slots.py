@@ -11,6 +11,7 @@ from personaplex.core.engine.session import Persona
 from personaplex.core.lm.model import LM
 from personaplex.core.lm.state import FREE
 from personaplex.core.nn import fused
+from personaplex.core.nn.products import lay_out
 from personaplex.core.sampling.draw import TEXT_STREAM, Sampling
 from personaplex.core.sampling.repetition import Said, discourage
 
@@ -36,6 +37,7 @@ class Engine:
         forces: bool = False,
         remembers: bool = False,
     ) -> None:
+        lay_out(lm, slots)
         self.slots = slots
         self.positions = positions
         self._lm = lm

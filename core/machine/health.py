@@ -78,9 +78,7 @@ def products() -> Iterator[Finding]:
     found = {dtype: Matrix(torch.zeros(_WEIGHT, dtype=dtype)) for dtype in (torch.float32, torch.bfloat16)}
     ways = {str(dtype).removeprefix("torch."): matrix.way for dtype, matrix in found.items()}
     about = ", ".join(f"{way.layout}/{way.block} in {dtype}" for dtype, way in ways.items())
-    in_int8 = Int8Matrix.of(torch.zeros(_WEIGHT))
-    in_int8.settle(torch.device("cpu"))
-    about += f", {in_int8.way}"
+    about += f", {_int8_kernels()} in int8"
     block = max(way.block for way in ways.values())
     at_once = min(matrix.at_once(TOGETHER) for matrix in found.values())
     if block > max(BLOCKS):
@@ -90,6 +88,14 @@ def products() -> Iterator[Finding]:
         yield Finding("products", "warning", f"{about}: {TOGETHER} calls are multiplied {at_once} at a time", mend)
     else:
         yield Finding("products", "ok", about)
+
+
+def _int8_kernels() -> str:
+    matrix, names = Int8Matrix.of(torch.zeros(_WEIGHT)), []
+    for several in (False, True):
+        matrix.settle(torch.device("cpu"), several)
+        names.append(matrix.kernel.name if matrix.kernel else "weights alone")
+    return " and ".join(dict.fromkeys(names))
 
 
 def devices() -> Iterator[Finding]:

@@ -71,17 +71,14 @@ def _as_it_is(weight: Tensor) -> Tensor:
     return weight
 
 
+PACKED = Kernel("packed", _packed, _packed_sums)
 PLAIN = Kernel("plain", _as_it_is, _plain_sums)
-KERNELS: dict[str, tuple[Kernel, ...]] = {
-    "cpu": (
-        Kernel("packed", _packed, _packed_sums),
-        PLAIN,
-        Kernel("halves", _as_it_is, _halves_sums),
-        Kernel("wide", _as_it_is, _wide_sums),
-    ),
-    "cuda": (PLAIN,),
-}
+HALVES = Kernel("halves", _as_it_is, _halves_sums)
+WIDE = Kernel("wide", _as_it_is, _wide_sums)
+KERNELS: dict[str, tuple[Kernel, ...]] = {"cpu": (PACKED, PLAIN, HALVES, WIDE), "cuda": (PLAIN,)}
 """By kind of device, the quickest first. All give the same, so that which one runs changes no bit."""
+KERNELS_ALONE = KERNELS | {"cpu": (PLAIN, PACKED, HALVES, WIDE)}
+"""The same for one call at a time: a row alone is quicker with a weight that is read from end to end."""
 
 _EXACT: dict[tuple[str, torch.Size, torch.device, int], bool] = {}  # kept for the process
 
@@ -97,8 +94,9 @@ class Int8Matrix(nn.Module):
         self.shape = weight.shape
         self.weight = nn.Parameter(weight, requires_grad=False)
         self.scale = nn.Parameter(scale, requires_grad=False)
-        self._kernel: Kernel | None = None
+        self.kernel: Kernel | None = None
         self._threads: int | None = None
+        self._several: bool | None = None
 
     @classmethod
     def of(cls, weight: Tensor) -> "Int8Matrix":
@@ -108,26 +106,32 @@ class Int8Matrix(nn.Module):
 
     @property
     def way(self) -> str:
-        """How it multiplies: "int8/" and the kernel, or "int8 weights"."""
-        return f"int8/{self._kernel.name}" if self._kernel else "int8 weights"
+        """What it gives: "int8", the same from every exact kernel, or "int8 weights"."""
+        return "int8" if self.kernel else "int8 weights"
 
-    def settle(self, device: torch.device) -> None:
-        """Choose the kernel for a device, and lay the weight out for it; again does nothing."""
-        if self._threads is not None or device.type == "meta":
+    def settle(self, device: torch.device, several: bool = False) -> None:
+        """Choose the kernel for a device, for one call or `several` at a time, and lay the weight out for it.
+
+        Settled for one, it may be settled for several, and stays so; again does nothing.
+        """
+        if device.type == "meta" or (self._several is not None and several <= self._several):
             return
-        self._threads = torch.get_num_threads()
-        kernels = KERNELS.get(device.type, ())
-        self._kernel = next((one for one in kernels if is_exact(one, self.shape, device)), None)
-        if self._kernel is not None:
-            self.weight = nn.Parameter(self._kernel.laid_out(self.weight.data), requires_grad=False)
+        if self.kernel is not None:
+            self._check_threads(self.kernel, device)
+        self._threads, self._several = torch.get_num_threads(), several
+        kernels = (KERNELS if several else KERNELS_ALONE).get(device.type, ())
+        kernel = next((one for one in kernels if is_exact(one, self.shape, device)), None)
+        if kernel is not None and kernel is not self.kernel:
+            self.weight = nn.Parameter(kernel.laid_out(self.weight.data), requires_grad=False)
+        self.kernel = kernel
 
     def forward(self, x: Tensor) -> Tensor:
         """x · weightᵀ: [..., in] -> [..., out], in the type of `x`."""
-        if self._kernel is None:
+        if self.kernel is None:
             return F.linear(x, (self.weight * self.scale[:, None]).to(x.dtype))
-        self._check_threads(self._kernel, x.device)
+        self._check_threads(self.kernel, x.device)
         values, scales = rounded(x.reshape(-1, self.shape[1]))
-        sums = _in_sizes(self._kernel, values, self.weight)
+        sums = _in_sizes(self.kernel, values, self.weight)
         # The order of these two products is part of the result.
         out: Tensor = (sums * scales * self.scale).to(x.dtype).unflatten(0, x.shape[:-1])
         return out

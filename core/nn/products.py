@@ -219,6 +219,13 @@ def pack(module: nn.Module, invariant: bool = False) -> None:
                 part.pack_own(Matrix if on_cpu else InvariantMatrix)
 
 
+def lay_out(module: nn.Module, slots: int) -> None:
+    """Lay the weights in int8 of a packed module out for so many calls at a time. It changes speed alone, no bit."""
+    for part in module.modules():
+        if isinstance(part, Int8Matrix):
+            part.settle(part.weight.device, several=slots > 1)
+
+
 def ways(module: nn.Module) -> str:
     """How the products of a packed module are computed, such as "packed/1, packed/2": layouts and their blocks.
 

@@ -83,7 +83,7 @@ class _Calls:
         self._sizing = observer.sizing
         self._run = Run.of(self._model, self._slots, request.sampling, request.align.value, request.outputs)
         self._places = Places([], request)
-        self._delivery = Delivery(self._run, work.started, self._places.refuse_foreign)
+        self._delivery = Delivery(self._run, work.started, self._places)
 
     def ready(self, node: str) -> Ready:
         """What the run is told of it."""

@@ -14,11 +14,14 @@ from personaplex.core.corpus.raw import STDIN
 from personaplex.core.corpus.results import RUN
 from personaplex.core.corpus.sources import Product
 from personaplex.core.errors import UsageError
+from personaplex.core.storage.urls import is_url
 from personaplex.runs.planning.plan import plan_items
 from personaplex.runs.planning.planned import PlannedItem
 from personaplex.runs.planning.request import SourceOptions
 from personaplex.runs.settings import CallSettings, ModelSettings, RunRecord, read_record
 from personaplex.samples import tiny
+
+_MEND_STORED = "goldens need calls on this machine: copy them here, and run the batch from there"
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ def planned_again(folder: Path, record: RunRecord) -> list[PlannedItem]:
     if record.source == STDIN:
         mend = "save the manifest in a file, and run the batch from that"
         raise UsageError(f"{folder / RUN}: the calls came from standard input, which can't be read again", mend)
+    if is_url(record.source):
+        raise UsageError(f"{folder / RUN}: the calls came from {record.source}", _MEND_STORED)
     voices = tuple(_based(voice, base) for voice in product.voices)
     source = SourceOptions(
         source=str(base / record.source),
@@ -71,7 +76,11 @@ def planned_again(folder: Path, record: RunRecord) -> list[PlannedItem]:
         seed=record.seed,
         mix=record.output.mix,
     )
-    return plan_items(source, record.output.options).items
+    planned = plan_items(source, record.output.options).items
+    for item in planned:
+        if item.item.stored is not None:
+            raise UsageError(f"{item.item.where}: the call is {item.item.stored}", _MEND_STORED)
+    return planned
 
 
 def _based(voice: str, base: Path) -> str:

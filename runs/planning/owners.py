@@ -8,7 +8,9 @@ from personaplex.core.answers.outputs import OutputOptions
 from personaplex.core.corpus.results import RESULTS, RUN
 from personaplex.core.errors import InputError, UsageError
 from personaplex.core.faults import shown
+from personaplex.core.storage.urls import Stored, is_url, without_secrets
 from personaplex.runs.planning.planned import PlannedItem
+from personaplex.runs.planning.request import SourceOptions
 
 
 def refuse_own_files(json: Path, folder: Path) -> None:
@@ -40,13 +42,18 @@ def check_owners(planned: Sequence[PlannedItem], folder: Path, outputs: OutputOp
                 raise UsageError(shown(clash), mend)
 
 
-def check_inputs(planned: Sequence[PlannedItem], source: str, folder: Path, outputs: OutputOptions) -> None:
+def check_inputs(planned: Sequence[PlannedItem], options: SourceOptions, outputs: OutputOptions) -> None:
     """Raise UsageError for an output that would replace an input, a voice or the manifest."""
-    made = [path for item in planned for path in item.paths.all(outputs)]
-    owned = {os.path.realpath(path) for path in (*made, folder / RESULTS, folder / RUN)}
-    inputs = {source: source}
+    folder, outlet = options.output, options.outlet
+    made = [*(path for item in planned for path in item.paths.all(outputs)), folder / RESULTS, folder / RUN]
+    owned = {os.path.realpath(path) for path in made}
+    stored = set() if outlet is None else {outlet.stored(path).url for path in made}
+    inputs = {options.source: options.source}
     for item in planned:
-        inputs |= {os.fspath(item.item.path): item.item.where, item.voice: item.item.where}
+        audio = item.item.audio
+        inputs[audio.url if isinstance(audio, Stored) else os.fspath(item.item.path)] = item.item.where
+        inputs[item.voice] = item.item.where
     for path, where in inputs.items():
-        if os.path.realpath(path) in owned:
-            raise UsageError(shown(f"{where}: an output would replace {path}"), "choose another folder with -o")
+        if path in stored if is_url(path) else os.path.realpath(path) in owned:
+            told = shown(without_secrets(f"{where}: an output would replace {path}"))
+            raise UsageError(told, "choose another folder with -o")

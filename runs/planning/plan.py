@@ -45,7 +45,8 @@ def plan_items(options: SourceOptions, outputs: OutputOptions) -> Planned:
         library.text(role)
     if options.output.exists() and not options.output.is_dir():
         raise UsageError(f"-o {options.output} is not a folder", "choose a folder; it is made if need be")
-    source = read_source(options.source, options.pattern, options.output)
+    stored = None if options.outlet is None else options.outlet.root
+    source = read_source(options.source, options.pattern, options.output, stored)
 
     def paths(item: Item) -> OutputPaths:
         made = item_paths(options.output, item.id, options.mix)
@@ -54,7 +55,7 @@ def plan_items(options: SourceOptions, outputs: OutputOptions) -> Planned:
 
     planned = plan_source(replace(source, items=expand(source.items, options.product)), options, paths)
     check_owners(planned.items, options.output, outputs)
-    check_inputs(planned.items, options.source, options.output, outputs)
+    check_inputs(planned.items, options, outputs)
     return planned
 
 

@@ -1,5 +1,6 @@
 """A batch as its caller describes it, and what of that any calls need."""
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from personaplex.core.corpus.sources import Product
 from personaplex.core.sampling.draw import Sampling
 from personaplex.runs.choices import Alignment, Existing, LongAudio
 from personaplex.runs.models.located import ModelOptions
+from personaplex.runs.planning.outlet import Outlet
 
 
 @dataclass(frozen=True)
@@ -23,13 +25,21 @@ class Defaults:
 
 @dataclass(frozen=True)
 class SourceOptions(Defaults):
-    """What a batch runs over, and what stands in where a row is silent."""
+    """What a batch runs over, and what stands in where a row is silent.
+
+    `source` may be a URL. With an `outlet`, `output` is its folder, and nothing stays there.
+    """
 
     source: str
     output: Path
     pattern: str | None
     product: Product
     mix: bool
+    outlet: Outlet | None = None
+
+    def told(self) -> AbstractContextManager[None]:
+        """Make errors about files in the folder of an outlet such about what they stand for."""
+        return nullcontext() if self.outlet is None else self.outlet.told()
 
 
 @dataclass(frozen=True)

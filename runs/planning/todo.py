@@ -66,7 +66,7 @@ def choose_items(planned: Planned, request: BatchRequest, model: LocatedModel | 
         document = None
         if item.paths.json.is_file():
             expected = _item_block(item, request, voice_sha256(item.voice)) | run_block()
-            document = finished(item.paths, request.outputs, expected, item.item.path)
+            document = finished(item.paths, request.outputs, expected, item.item.audio)
         if document is None:
             todo.run.append(item)
         else:

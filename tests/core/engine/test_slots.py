@@ -12,6 +12,7 @@ from torch import Tensor
 from personaplex.core.config import CODEBOOKS, EPAD, PAD
 from personaplex.core.engine.session import Persona, RecordedVoice, prefill
 from personaplex.core.engine.slots import Engine
+from personaplex.core.nn import int8
 from personaplex.core.nn.kernels import compiled
 from personaplex.core.sampling.draw import Sampling
 
@@ -255,6 +256,16 @@ def test_what_was_said_is_not_said_again(short: LoadedCase, greedy: bool) -> Non
     assert len(text) == len(set(text)) > 30
     plain = torch.stack(alone(short.lm, Sampling(greedy=greedy), call).tokens)[1:, 0].tolist()
     assert len(set(plain)) < len(plain) - 5
+
+
+def test_weights_in_int8_are_laid_out_for_the_slots(short: LoadedCase, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = int8.KERNELS["cpu"][-2:]  # exact anywhere
+    monkeypatch.setattr(int8, "KERNELS_ALONE", {"cpu": (one,)})
+    monkeypatch.setattr(int8, "KERNELS", {"cpu": (other,)})
+    lm = short.lm_in(torch.bfloat16, int8=True)
+    for slots, kernel in ((1, one), (2, other)):
+        Engine(lm, slots, 8, GREEDY)
+        assert lm.temporal.layers[0].in_proj.kernel is kernel
 
 
 def test_a_call_longer_than_the_engine(short: LoadedCase) -> None:

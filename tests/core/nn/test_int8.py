@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from personaplex.core.nn import int8
-from personaplex.core.nn.int8 import KERNELS, LARGEST, Int8Matrix, Kernel, is_exact, quantised, rounded
-from personaplex.core.nn.products import linear, pack, probe, ways
+from personaplex.core.nn.int8 import KERNELS, KERNELS_ALONE, LARGEST, Int8Matrix, Kernel, is_exact, quantised, rounded
+from personaplex.core.nn.products import lay_out, linear, pack, probe, ways
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def settled(weight: Tensor) -> Int8Matrix:
     matrix = Int8Matrix.of(weight)
-    matrix.settle(CPU)
+    matrix.settle(CPU, several=True)
     return matrix
 
 
@@ -84,8 +84,31 @@ def test_every_kernel_that_holds_gives_the_same(
     expected = settled(weight)(x)
     monkeypatch.setattr(int8, "KERNELS", only(kernel))
     matrix = settled(weight)
-    assert matrix.way == f"int8/{name}"
+    assert matrix.kernel is kernel
     assert torch.equal(matrix(x), expected)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_one_call_and_several_give_the_same(shape: tuple[int, int]) -> None:
+    weight, x = random(*shape), random(19, shape[1])
+    matrix = Int8Matrix.of(weight)
+    for several, kernels in ((False, KERNELS_ALONE), (True, KERNELS), (False, KERNELS)):
+        matrix.settle(CPU, several)
+        exact = [kernel for kernel in kernels["cpu"] if is_exact(kernel, torch.Size(shape), CPU)]
+        assert matrix.kernel is exact[0]
+        assert torch.equal(matrix(x), settled(weight)(x))
+    assert {kernel.name for kernel in KERNELS_ALONE["cpu"]} == set(LADDER)
+
+
+def test_weights_are_laid_out_for_the_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, other = KERNELS["cpu"][-2:]  # these two are exact anywhere
+    monkeypatch.setattr(int8, "KERNELS_ALONE", only(first))
+    monkeypatch.setattr(int8, "KERNELS", only(other))
+    module = nn.ModuleList([Int8Matrix.of(random(7, 33))])
+    pack(module)
+    for slots, kernel in ((1, first), (2, other), (1, other)):
+        lay_out(module, slots)
+        assert module[0].kernel is kernel
 
 
 @pytest.mark.parametrize("name", ["halves", "wide"])
@@ -133,7 +156,7 @@ def test_a_faulty_kernel_is_passed_over(monkeypatch: pytest.MonkeyPatch, fault: 
     faulty = Kernel("faulty", int8._as_it_is, sums)
     monkeypatch.setattr(int8, "KERNELS", only(faulty, *KERNELS["cpu"]))
     matrix = settled(weight)
-    assert matrix.way != "int8/faulty"
+    assert matrix.kernel is not faulty
     assert torch.equal(matrix(x), expected)
 
 
@@ -184,7 +207,7 @@ def test_packing_settles_it() -> None:
     module = nn.ModuleList([Int8Matrix.of(random(7, 33))])
     pack(module)
     pack(module)
-    assert ways(module) in {f"int8/{name}" for name in LADDER}
+    assert ways(module) == "int8"
     assert not any(parameter.requires_grad for parameter in module.parameters())
 
 
@@ -212,7 +235,7 @@ def test_a_gpus_product_has_rows_enough(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(int8, "KERNELS", only(*KERNELS["cuda"]))
     monkeypatch.setattr(int8, "SIZES", int8.SIZES_CUDA)
     matrix = settled(weight)
-    assert matrix.way == "int8/plain"
+    assert matrix.kernel is int8.PLAIN
     for rows in (1, 16, 17, 33, 128, 200):
         assert torch.equal(matrix(x[:rows]), expected[:rows])
     assert set(multiply.rows) == set(int8.SIZES_CUDA)
@@ -240,7 +263,8 @@ def fingerprint() -> tuple[str, str]:
     for shape in SHAPES:
         for dtype in DTYPES:
             matrix = settled(probe(shape[0] * shape[1], dtype).view(shape))
-            taken.add(matrix.way)
+            assert matrix.kernel is not None
+            taken.add(matrix.kernel.name)
             for rows in (1, 4, 17):
                 x = probe(rows * shape[1], dtype, number=3).view(rows, 1, -1)
                 digest.update(matrix(x).float().numpy().tobytes())

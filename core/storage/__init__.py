@@ -1,0 +1,1 @@
+"""Recordings and answers that lie elsewhere, in whatever store fsspec reaches."""
