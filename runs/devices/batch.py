@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from personaplex.core.engine.call import live_calls
-from personaplex.core.errors import PersonaplexError
+from personaplex.core.errors import PersonaplexError, UsageError
 from personaplex.runs.devices.account import Books
 from personaplex.runs.devices.calls import CallWork, personas_of
 from personaplex.runs.devices.chosen import Device
@@ -27,6 +27,8 @@ def run_on_devices(
     started: str,
 ) -> None:
     """Run items on devices; raises PersonaplexError where none can go on. The ledger is not yet written at the end."""
+    if any(item.item.stored is not None for item in items):
+        raise UsageError("--devices reads files, and some calls are in a store", "copy them here, or use --shard")
     calls = []
     for item in items:
         try:

@@ -136,3 +136,11 @@ def test_a_device_and_devices(desk: Desk) -> None:
     result = desk.batch("call.wav", "--devices", "cpu:2", "--device", "cpu")
     assert result.code == 2
     assert "exclude each other" in result.errors[0]
+
+
+def test_stores_are_for_one_process(corpus: Desk) -> None:
+    told = corpus.batch("calls.jsonl", *DEVICES, out="memory://answers")
+    assert (told.code, "--devices writes to a folder" in told.err) == (2, True)
+    corpus.manifest([{"audio_filepath": "memory://calls/a.wav"}], "stored.jsonl")
+    told = corpus.batch("stored.jsonl", *DEVICES)
+    assert (told.code, "--devices reads files" in told.err) == (2, True)
