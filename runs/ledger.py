@@ -102,7 +102,9 @@ class Ledger:
         return dict(sorted(Counter(kind for row in self._rows.values() for kind in row.get("flags", ())).items()))
 
     def flush(self) -> None:
-        """Merge the rows into the folder's file; raises InputError, and StorageError for an outlet."""
+        """Merge the rows, if any, into the folder's file; raises InputError, and StorageError for an outlet."""
+        if not self._rows:
+            return
         if self._outlet is None:
             merge_results(self._folder, self._order, self._rows)
         else:

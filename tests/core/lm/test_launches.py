@@ -61,7 +61,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
 
 
 def settled_for_cuda(matrix: Int8Matrix, _device: torch.device) -> None:
-    matrix._kernel, matrix._threads = KERNELS["cuda"][0], torch.get_num_threads()
+    matrix.kernel, matrix._threads = KERNELS["cuda"][0], torch.get_num_threads()
 
 
 def tick(slots: int, monkeypatch: pytest.MonkeyPatch, invariant: bool = False, int8: bool = False) -> Counter[str]:
