@@ -18,6 +18,11 @@ def call_paths() -> list[Path]:
     return sorted((_FOLDER / "calls").iterdir())
 
 
+def voice_folders() -> list[Path]:
+    """The folders of the voices that come with the package, for any model and with packaged models."""
+    return [_FOLDER / "voices", *sorted((_FOLDER / "models").glob("*/voices"))]
+
+
 def model_names() -> list[str]:
     """Names of the models that come with the package, sorted."""
     return sorted(path.name for path in (_FOLDER / "models").iterdir() if path.is_dir())

@@ -1,4 +1,4 @@
-"""The voices by name: those published with PersonaPlex-7B, and where a voice asked for is found."""
+"""The voices by name: those published with PersonaPlex-7B, those packaged, and where a voice asked for is found."""
 
 import difflib
 import os
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from personaplex.core.errors import VoiceError
+from personaplex.samples.catalog import voice_folders
 
 STORED = (".pt", ".safetensors")
 SUFFIXES = (*STORED, ".wav", ".flac", ".ogg", ".mp3")
@@ -34,13 +35,18 @@ _NAMES = tuple(voice.name for voice in CATALOGUE)
 
 
 def folders(folder: Path | None) -> list[Path]:
-    """Where voices are looked up by name: in `folder`, then in the user's own, which PERSONAPLEX_VOICES names."""
+    """The user's folders of voices: `folder`, then the one that PERSONAPLEX_VOICES names."""
     own = os.environ.get(VARIABLE)
     return [*([folder] if folder else []), *([Path(own).expanduser()] if own else [])]
 
 
+def places(folder: Path | None) -> list[Path]:
+    """Where voices are looked up by name: in `folders(folder)`, then in those of the package."""
+    return [*folders(folder), *voice_folders()]
+
+
 def find(name: str, folder: Path | None, archive: Callable[[], Path]) -> Path:
-    """The file of the voice `name`: a path, a name in `folders(folder)` or, with or without `.pt`, in the catalogue.
+    """The file of the voice `name`: a path, a name in `places(folder)` or, with or without `.pt`, in the catalogue.
 
     `archive` gives the folder with the published voices in it, at any depth. It may have to download them, so it is
     called only for a name of the catalogue that is found nowhere else. Raises `VoiceError`, with the names that come
@@ -60,15 +66,15 @@ def find_local(name: str, folder: Path | None) -> Path | None:
     """As `find`, but None for a voice of the catalogue, which comes with the model."""
     if os.path.isfile(name):
         return Path(name)
-    found = find_in(folders(folder), name)
+    found = find_in(places(folder), name)
     if found is None and name.removesuffix(".pt") not in _NAMES:
         raise _unknown(name, folders(folder))
     return found
 
 
-def find_in(places: Iterable[Path], name: str) -> Path | None:
+def find_in(among: Iterable[Path], name: str) -> Path | None:
     """The file of the voice `name`, with or without its suffix, in the first of the folders that has it."""
-    for place in places:
+    for place in among:
         for suffix in ("", *SUFFIXES):
             path = f"{place}/{name}{suffix}"
             if os.path.isfile(path):
@@ -82,10 +88,10 @@ def voice_files(place: Path) -> list[Path]:
     return [path for path in paths if path.is_file() and not path.name.startswith(".")]
 
 
-def _unknown(name: str, places: Sequence[Path]) -> VoiceError:
+def _unknown(name: str, own: Sequence[Path]) -> VoiceError:
     looked = "no file of that name"
-    known = list(_NAMES)
-    for place in places:
+    known = [*_NAMES, *(path.stem for place in voice_folders() for path in voice_files(place))]
+    for place in own:
         looked += f", not in the folder {place}"
         if place.is_dir():
             known += [path.stem for path in voice_files(place)]

@@ -9,7 +9,8 @@ from huggingface_hub.file_download import repo_folder_name
 from personaplex.core.errors import UsageError, VoiceError
 from personaplex.core.weights import hub
 from personaplex.core.weights.published import TERMS, VOICES, has_voices
-from personaplex.voices.catalogue import CATALOGUE, STORED, VARIABLE, find, find_in, folders, voice_files
+from personaplex.samples.catalog import voice_folders
+from personaplex.voices.catalogue import CATALOGUE, STORED, VARIABLE, find, find_in, folders, places, voice_files
 
 
 @dataclass(frozen=True)
@@ -29,26 +30,26 @@ class ListedVoice:
 
 
 def listed_voices(folder: Path | None) -> list[ListedVoice]:
-    """The catalogue, then all other files in `folders(folder)`; downloads and unpacks nothing.
+    """The catalogue, then the package's voices, then all others in `folders(folder)`; downloads and unpacks nothing.
 
     Raises UsageError for a folder that can't be read.
     """
-    places = folders(folder)
-    own = [path for place in places for path in _files(place)]
+    among = places(folder)
+    files = [path for place in (*voice_folders(), *folders(folder)) for path in _files(place)]
     archive = cached_archive()
     unpacked = _unpacked(archive) if archive else None
     rows = []
     for voice in CATALOGUE:
-        path = find_in(places, voice.name)
+        path = find_in(among, voice.name)
         if path is None and unpacked:
             path = next(unpacked.rglob(f"{voice.name}.pt"), None)
         packed = archive if path is None and not unpacked else None
         rows.append(ListedVoice(voice.name, voice.sex, voice.kind, path, packed))
     taken = {row.path for row in rows}
-    for path in own:
+    for path in files:
         if path not in taken:
             kind = "stored" if path.suffix.lower() in STORED else "recording"
-            rows.append(ListedVoice(_name_of(path, places), None, kind, path))
+            rows.append(ListedVoice(_name_of(path, among), None, kind, path))
     return rows
 
 
@@ -95,6 +96,6 @@ def _files(place: Path) -> list[Path]:
         raise UsageError(f"{place}: the folder of voices can't be read: {error.strerror}", mend) from error
 
 
-def _name_of(path: Path, places: list[Path]) -> str:
+def _name_of(path: Path, among: list[Path]) -> str:
     """The shortest name by which `find` gives the file `path` of one of the folders."""
-    return next((name for name in (path.stem, path.name) if find_in(places, name) == path), str(path))
+    return next((name for name in (path.stem, path.name) if find_in(among, name) == path), str(path))

@@ -34,7 +34,8 @@ def voices() -> None:
 def list_voices(voice_prompt_dir: o.VoiceFolder = None, as_json: o.AsJson = False) -> None:
     """List the voices that can be named, and where those lie that are on this machine.
 
-    Those published with PersonaPlex-7B come first, then the files in --voice-prompt-dir and in PERSONAPLEX_VOICES.
+    Those published with PersonaPlex-7B come first, then the recordings that come with the package, then the files in
+    --voice-prompt-dir and in PERSONAPLEX_VOICES.
     """
     from dataclasses import asdict
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Desk
     from tests.conftest import BuildModel
 
+PACKAGED = ("agent_f", "agent_m", "nano_f", "nano_m")
 PT = Path(__file__).parents[1] / "data" / "voice_short.pt"
 TORCH = "import atexit, sys; atexit.register(lambda: print('torch' in sys.modules, file=sys.stderr))\n"
 
@@ -44,7 +45,7 @@ class TestList:
     def test_needs_no_torch(self, desk: Desk) -> None:
         result = desk.process("voices", "list", before=TORCH)
         assert (result.code, result.err) == (0, "False\n")
-        assert len(result.out.splitlines()) == len(CATALOGUE)
+        assert len(result.out.splitlines()) == len(CATALOGUE) + len(PACKAGED)
 
     @pytest.mark.parametrize("variable", ["", "PERSONAPLEX_VOICES", "PERSONAPLEX_VOICE_PROMPT_DIR"])
     def test_the_users_folder(self, desk: Desk, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:

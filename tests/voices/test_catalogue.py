@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from personaplex.core.errors import VoiceError
+from personaplex.samples.catalog import model_folder
 from personaplex.voices.catalogue import CATALOGUE, SUFFIXES, VARIABLE, find, find_local
 
 
@@ -52,6 +53,17 @@ def test_an_existing_path_is_taken_as_it_is(folder: Path, tmp_path: Path, monkey
     Path("NATM1").touch()
     assert find("NATM1", folder, no_archive) == Path("NATM1")
     assert find(str(folder / "NATM1"), None, no_archive) == folder / "NATM1"
+
+
+@pytest.mark.parametrize("name", ["nano_f", "nano_f.wav"])
+def test_a_packaged_voice_needs_no_path(folder: Path, name: str) -> None:
+    path = model_folder("nano") / "voices" / "nano_f.wav"
+    assert find(name, None, no_archive) == find_local(name, None) == path
+    (folder / "nano_f.wav").touch()
+    assert find(name, folder, no_archive) == folder / "nano_f.wav"
+    with pytest.raises(VoiceError) as caught:
+        find("nano_ff", None, no_archive)
+    assert "did you mean nano_f" in str(caught.value.mend)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

@@ -16,6 +16,8 @@ from personaplex.core.weights.published import VOICES
 from personaplex.voices.catalogue import CATALOGUE, VARIABLE
 from personaplex.voices.here import ListedVoice, cached_archive, find_here, listed_voices
 
+PACKAGED = ("agent_f", "agent_m", "nano_f", "nano_m")
+
 SNAPSHOTS = "models--nvidia--personaplex-7b-v1/snapshots"
 
 
@@ -51,15 +53,19 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
-def test_nothing_is_here() -> None:
-    assert listed_voices(None) == [ListedVoice(voice.name, voice.sex, voice.kind) for voice in CATALOGUE]
+def test_the_packaged_ones_alone_are_here() -> None:
+    rows = listed_voices(None)
+    published, packaged = rows[: len(CATALOGUE)], rows[len(CATALOGUE) :]
+    assert published == [ListedVoice(voice.name, voice.sex, voice.kind) for voice in CATALOGUE]
+    assert [(row.name, row.kind) for row in packaged] == [(name, "recording") for name in PACKAGED]
+    assert all(find_here(row.name, None) == row.path for row in packaged)
     with pytest.raises(VoiceError, match="'NATM1' is not on this machine") as caught:
         find_here("NATM1", None)
     assert "personaplex models fetch" in caught.value.mend
 
 
 def test_the_archive_is_told_then_what_was_unpacked(archive: Path, tmp_path: Path) -> None:
-    assert {(row.path, row.archive) for row in listed_voices(None)} == {(None, archive)}
+    assert {(row.path, row.archive) for row in listed_voices(None)[: len(CATALOGUE)]} == {(None, archive)}
     assert not (tmp_path / "unpacked").exists()
     found = find_here("NATM1", None)
     assert found.is_relative_to(tmp_path / "unpacked")
@@ -101,7 +107,7 @@ def test_files_of_the_folders_join_the_catalogue(
     (folder / "folder.pt").mkdir()
     rows = listed_voices(folder)
     assert {row.name: row for row in rows}["NATM1"] == ListedVoice("NATM1", "male", "natural", folder / "NATM1.pt")
-    assert rows[len(CATALOGUE) :] == [
+    assert rows[len(CATALOGUE) + len(PACKAGED) :] == [
         ListedVoice("anna", None, "stored", folder / "anna.pt"),
         ListedVoice("anna.wav", None, "recording", folder / "anna.wav"),
         ListedVoice(str(own / "anna.pt"), None, "stored", own / "anna.pt"),
